@@ -1,1 +1,1 @@
-"""What `epicenter check` looks at: a module a subject, pure functions from what was seen to findings."""
+"""The checks of `epicenter check`: a module for each subject, with pure functions from collected facts to findings."""

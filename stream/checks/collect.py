@@ -1,4 +1,4 @@
-"""Looking at Kafka: topics, groups and the newest raw records as facts. Nothing is written, and no group joined."""
+"""Collects facts from Kafka: topics, groups and the newest raw records. Writes nothing and joins no group."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from epicenter.stream.settings import Settings
 MAX_RECORDS: Final = 200
 READ_TIMEOUT_S: Final = 5.0
 SET_FOR_TOPIC: Final = 1
-"""Where a value of a topic's configuration comes from: somebody set it for this topic."""
+"""Kafka's source of a configuration value that was set for the topic itself."""
 
 MAKES_TOPICS: Final = "auto.create.topics.enable"
-KAFKA_FIX: Final = "look at the brokers' logs; docs/security.md says what this user has to be allowed"
+KAFKA_FIX: Final = "read the brokers' logs; docs/security.md lists the rights that this user needs"
 
 
 async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Finding]:
-    """All that is found there; when Kafka goes away or refuses something, what was found until then, and that."""
+    """All findings; if Kafka becomes unreachable or refuses something, those until then, and that error."""
     found = []
     try:
         async with admin_of(settings) as admin:
             async for finding in _findings(settings, rules, admin):
                 found.append(finding)
     except PipelineError as error:
-        found.append(refused("kafka", error, "start it, or set `kafka`"))
+        found.append(refused("kafka", error, "start the brokers, or set `kafka` to their addresses"))
     except KafkaError as error:
         found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), KAFKA_FIX))
     return found
@@ -62,7 +62,7 @@ async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAd
             try:
                 group = await _group(admin, consumer, name, there)
             except GroupAuthorizationFailedError:
-                yield warning(f"group {name}", "this user may not see it", "allow it Describe on the group")
+                yield warning(f"group {name}", "this user has no right to describe it", "grant Describe on the group")
                 continue
             for finding in group_findings(group, max((topic.partitions for topic in there), default=0), _now_ms()):
                 yield finding
@@ -75,7 +75,7 @@ async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAd
 
 
 def _groups(settings: Settings, names: TopicNames) -> dict[str, tuple[str, ...]]:
-    """Our groups with the topics that they read."""
+    """epicenter's consumer groups and the topics that each reads."""
     groups: dict[str, tuple[str, ...]] = {
         names.match_group: (settings.raw_topic,),
         names.correlate_group: (names.matches,),
@@ -132,7 +132,7 @@ async def _group(admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, name: s
         (found,) = answer.to_object()["groups"]
         committed = await admin.list_consumer_group_offsets(name)
     except GroupCoordinatorNotAvailableError:
-        return Group(name, (), ())  # nobody has ever used a group on these brokers
+        return Group(name, (), ())  # no group was ever used on these brokers
     members = tuple(Member(member["client_id"], member["client_host"]) for member in found["members"])
     by_name = {topic.name: topic for topic in topics}
     read = {
@@ -190,7 +190,7 @@ async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner)
 
 
 async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], most: int) -> dict[Any, list[Any]]:
-    """Up to so many records of each partition from there on, as far as they come in time."""
+    """At most `most` records of each partition from its start offset, as far as they arrive in time."""
     if not starts:
         return {}
     consumer.assign(list(starts))

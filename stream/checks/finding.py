@@ -1,4 +1,4 @@
-"""A finding: what was looked at, what was found, and what to do about it."""
+"""A finding: what was checked, what was found, and how to fix it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Status = Literal["ok", "warning", "problem"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`name` says what was looked at, `found` what was there, `fix` what to do unless all is well."""
+    """`name` is what was checked, `found` its state, `fix` what to do unless it is ok."""
 
     name: str
     status: Status
@@ -23,27 +23,27 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def ok(name: str, found: str) -> Finding:
-    """All is well."""
+    """Nothing to do."""
     return Finding(name, "ok", _sanitized(found))
 
 
 def warning(name: str, found: str, fix: str) -> Finding:
-    """It works, and will not for ever, or not as well as it could."""
+    """It works, but not as well as it could, or not for long."""
     return Finding(name, "warning", _sanitized(found), fix)
 
 
 def problem(name: str, found: str, fix: str) -> Finding:
-    """It does not work, or something is being lost."""
+    """It does not work, or data is being lost."""
     return Finding(name, "problem", _sanitized(found), fix)
 
 
-def refused(name: str, error: PipelineError, fix: str = "as it says") -> Finding:
-    """What an error of ours says; it names what to do itself."""
+def refused(name: str, error: PipelineError, fix: str = "follow the message") -> Finding:
+    """The problem that one of epicenter's errors describes."""
     return problem(name, str(error), fix)
 
 
-def or_all_is_well(name: str, found: str, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings; when there are none, that all is well with it."""
+def or_ok(name: str, found: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings; without any, one that is ok."""
     is_any = False
     for finding in findings:
         is_any = True

@@ -1,4 +1,4 @@
-"""This machine: packs, patterns, folders, and who can reach our pages."""
+"""This machine: rule packs, patterns, folders, and who can reach the page and /metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epicenter.rules.errors import ConfigError, PipelineError
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.topology import read_topology
 from epicenter.sinks.net.loopback import is_loopback
-from epicenter.stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
+from epicenter.stream.checks.finding import Finding, ok, or_ok, problem, refused, warning
 from epicenter.stream.rule_tools.trial import proven
 from epicenter.stream.scan.prefilter import MARKS
 from epicenter.stream.scan.redaction import redactor_of
@@ -26,16 +26,16 @@ GROUP_OR_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def rules_of(settings: Settings) -> tuple[RuleSet | None, Finding]:
-    """The rules, with their examples held against them."""
+    """The rules, tested on their examples."""
     try:
         rules = proven(settings.rule_packs, None, MARKS)
     except PipelineError as error:
-        return None, refused("rules", error, "mend the packs; `epicenter rules lint` and `rules test` tell the same")
+        return None, refused("rules", error, "fix the packs; `epicenter rules lint` and `rules test` report the same")
     return rules, ok("rules", f"{len(rules.rules)} rules, {len(rules.edges)} causal edges")
 
 
 def machine_findings(settings: Settings) -> Iterator[Finding]:
-    """All of it but the rules."""
+    """Everything except the rules."""
     yield _redaction(settings)
     yield topology_finding(settings)
     if settings.secrets_dir:
@@ -49,30 +49,30 @@ def _redaction(settings: Settings) -> Finding:
     try:
         redactor = redactor_of(settings)
     except PipelineError as error:
-        return refused("redaction", error, "mend the files of `redact_patterns`")
+        return refused("redaction", error, "fix the files of `redact_patterns`")
     if redactor is None:
-        return warning("redaction", "off: secrets that programs print are stored and sent", "set redact to true")
-    return ok("redaction", f"{len(redactor.kinds)} kinds of secrets")
+        return warning("redaction", "off: credentials in log lines are stored and sent", "set `redact` to true")
+    return ok("redaction", f"{len(redactor.kinds)} kinds of credentials")
 
 
 def topology_finding(settings: Settings) -> Finding:
-    """What nodes share, if a file tells it."""
+    """The topology file, if one is set."""
     if not settings.topology:
-        return ok("topology", "none: edges over racks, switches and rails reach no other node")
+        return ok("topology", "none: causes across racks, switches and rails are not found")
     problems: list[str] = []
     read_topology(settings.topology, problems)
     if problems:
-        return refused("topology", ConfigError(problems), "mend that file, or set `topology` to another one")
+        return refused("topology", ConfigError(problems), "fix that file, or set `topology` to another one")
     return ok("topology", str(settings.topology))
 
 
 def secrets_findings(folder: Path) -> Iterator[Finding]:
-    """Whether anybody else on this machine may read or change the secrets.
+    """Whether other users of this machine can read or change the secrets.
 
-    A folder that Kubernetes mounts holds links to files that all may read, behind a folder that only we may enter.
+    A folder mounted by Kubernetes has links to world-readable files, behind a folder that only this user can enter.
     """
-    text = f"{folder}: nobody else may read it"
-    yield from or_all_is_well("secrets_dir", text, _open_secrets(folder))
+    text = f"{folder}: not readable by other users"
+    yield from or_ok("secrets_dir", text, _open_secrets(folder))
 
 
 def _open_secrets(folder: Path) -> Iterator[Finding]:
@@ -81,36 +81,38 @@ def _open_secrets(folder: Path) -> Iterator[Finding]:
     for file in sorted(folder.iterdir()):
         mode = file.stat().st_mode
         if stat.S_ISREG(mode) and mode & OTHERS_READ:
-            yield warning("secrets_dir", f"{file}: every user of this machine may read it", f"chmod o-rwx {file}")
+            yield warning("secrets_dir", f"{file}: every user of this machine can read it", f"chmod o-rwx {file}")
         if stat.S_ISREG(mode) and mode & GROUP_OR_OTHERS_WRITE:
-            yield problem("secrets_dir", f"{file}: others may change it", f"chmod go-w {file}")
+            yield problem("secrets_dir", f"{file}: other users can change it", f"chmod go-w {file}")
 
 
 def folder_findings(folder: Path, free_bytes: Callable[[Path], int]) -> Iterator[Finding]:
-    """Whether the data folder can be made or written, and has room."""
-    yield from or_all_is_well("data_dir", f"{folder}: can be written", _full_folder(folder, free_bytes))
+    """Whether the data folder can be created or written, and has room."""
+    yield from or_ok("data_dir", f"{folder}: writable", _full_folder(folder, free_bytes))
 
 
 def _full_folder(folder: Path, free_bytes: Callable[[Path], int]) -> Iterator[Finding]:
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        text = f"{existing} can't be written by this user"
-        yield problem("data_dir", text, "give it to the user who runs epicenter, or set `data_dir`")
+        text = f"{existing} is not writable for this user"
+        yield problem("data_dir", text, "chown it to the user who runs epicenter, or set `data_dir`")
     elif (free := free_bytes(existing)) < FREE_BYTES:
-        yield warning("data_dir", f"{existing}: {free / 1e9:.1f} GB free", "make room: the embedded store lives there")
+        yield warning(
+            "data_dir", f"{existing}: {free / 1e9:.1f} GB free", "free some space: the embedded store is there"
+        )
 
 
 def exposure_findings(what: str, settings: Settings, is_for_people: bool) -> Iterator[Finding]:
-    """Pages that other machines reach want a token, and TLS in front of it."""
+    """A page that other machines can reach needs a token, and a proxy with TLS."""
     host = str(getattr(settings, f"{what}_host", "127.0.0.1"))
     token = getattr(settings, f"{what}_token", None)
     if is_loopback(host):
-        yield ok(what, f"{host}: this machine alone")
+        yield ok(what, f"{host}: only this machine")
     elif not token:
-        text = f"{host}: every machine that reaches it may look at it"
+        text = f"{host}: every machine that reaches it can read it"
         yield problem(what, text, f"set {what}_token, or {what}_host to 127.0.0.1")
     elif is_for_people:
-        text = f"{host}: with a token, which goes over the network as it is"
-        yield warning(what, text, "let a proxy with TLS stand before it (docs/security.md)")
+        text = f"{host}: with a token, which is sent unencrypted"
+        yield warning(what, text, "put a proxy with TLS in front of it (docs/security.md)")
     else:
         yield ok(what, f"{host}: with a token")

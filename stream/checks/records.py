@@ -1,4 +1,4 @@
-"""The newest records of the raw topic: whether they are what shippers of logs send, and who sends what is not."""
+"""The newest records of the raw topic: whether they are well-formed, and who sends those that are not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epicenter.ingest.parse.envelope import parse
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import RawRecord
 from epicenter.sinks.text.sanitize import sanitize
-from epicenter.stream.checks.finding import Finding, or_all_is_well, problem, warning
+from epicenter.stream.checks.finding import Finding, or_ok, problem, warning
 from epicenter.stream.checks.topics import length
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.scan.validation import Fault
@@ -24,13 +24,13 @@ SHARE_DEAD: Final = 0.01
 SHARE_DEAD_IS_GARBAGE: Final = 0.2
 SHARE_WITHOUT: Final = 0.2
 FUTURE_MS: Final = 60_000
-SHIPPERS: Final = "docs/envelopes.md says which fields are read"
+SHIPPERS: Final = "docs/envelopes.md lists the fields that epicenter reads"
 NAMED: Final = 5
 NAME_CHARS: Final = 80
 
 
 class ObservedRecord(msgspec.Struct, frozen=True):
-    """A raw record, as far as it matters here. `who` sent it: its node if it tells one, else its key."""
+    """A raw record, as far as it matters here. `who` is its sender: its node if it names one, else its key."""
 
     who: str
     has_key: bool
@@ -47,21 +47,21 @@ LACKING: Final[tuple[tuple[Callable[[ObservedRecord], bool], str, str], ...]] = 
     (
         lambda record: not record.has_key,
         "have no key",
-        "let the shipper key them by node: its lines stay in order then",
+        "let the shipper use the node as key: this keeps a node's lines in order",
     ),
     (
         lambda record: record.is_plain,
         "are not compressed",
-        "set lz4 or zstd in the shipper: a tenth of disk and network",
+        "set lz4 or zstd in the shipper: this needs a tenth of disk and network",
     ),
 )
-"""What records of many senders may lack; how that is told, and mended."""
+"""What records may lack, how the finding puts it, and the fix."""
 
 
 def observed_records(
     batch: Batch, scanner: BatchScanner, now_ms: int, plain: Collection[int] = ()
 ) -> list[ObservedRecord]:
-    """The records of one partition, looked at as a worker would; the offsets of `plain` ones were not compressed."""
+    """The records of one partition, scanned as by a worker; those with an offset in `plain` were not compressed."""
     dead = {
         dead_letter.position.offset: Fault(dead_letter.kind, dead_letter.reason)
         for dead_letter in scanner.scan(batch).dead_letters
@@ -87,9 +87,9 @@ def _observed(record: RawRecord, dead: dict[int, Fault], now_ms: int, plain: Col
 
 
 def record_findings(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
-    """What is wrong with them, with the worst senders by name."""
-    text = f"the newest {len(records)}: all can be processed" if records else "there are none yet"
-    yield from or_all_is_well(NAME, text, _of(records) if records else ())
+    """Their findings, with the worst senders by name."""
+    text = f"the newest {len(records)}: all can be processed" if records else "none yet"
+    yield from or_ok(NAME, text, _of(records) if records else ())
 
 
 def _of(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
@@ -100,7 +100,9 @@ def _of(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
     ahead = [record for record in records if record.ahead_ms > FUTURE_MS]
     if ahead:
         most = length(max(record.ahead_ms for record in ahead))
-        yield warning(NAME, f"{len(ahead)} come from the future, up to {most}: {_senders(ahead)}", "mend those clocks")
+        yield warning(
+            NAME, f"{len(ahead)} are ahead of the clock, by up to {most}: {_senders(ahead)}", "fix the senders' clocks"
+        )
 
 
 def _dead(dead: Sequence[ObservedRecord], total: int) -> Iterator[Finding]:
@@ -108,19 +110,19 @@ def _dead(dead: Sequence[ObservedRecord], total: int) -> Iterator[Finding]:
         return
     reason = _most_common_reason([record.dead for record in dead if record.dead])
     text = f"{len(dead)} of the newest {total} become dead letters ({reason}): {_senders(dead)}"
-    fix = "mend that shipper, then `epicenter dead-letters replay --all`; docs/envelopes.md says what a record may be"
+    fix = "fix that shipper, then run `epicenter dead-letters replay --all`; docs/envelopes.md describes valid records"
     make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * total else warning
     yield make(NAME, text, fix)
 
 
 def _most_common_reason(faults: Sequence[Fault]) -> str:
-    """That of the most common kind."""
+    """The most common reason of the most common kind."""
     ((kind, _),) = Counter(fault.kind for fault in faults).most_common(1)
     ((reason, _),) = Counter(fault.reason for fault in faults if fault.kind is kind).most_common(1)
     return reason
 
 
 def _senders(records: Iterable[ObservedRecord]) -> str:
-    counts = Counter(record.who or "somebody without node and key" for record in records)
+    counts = Counter(record.who or "a sender without node and key" for record in records)
     named = [f"{sanitize(who[:NAME_CHARS])} ({count})" for who, count in counts.most_common(NAMED)]
     return ", ".join(named) + (f" and {len(counts) - NAMED} more" if len(counts) > NAMED else "")

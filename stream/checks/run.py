@@ -1,4 +1,4 @@
-"""`epicenter check`: settings, rules and every connection, looked at before anything is started and while it runs."""
+"""`epicenter check`: settings, rules and every connection, before anything is started and while it runs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def check_all(settings: Settings, as_json: bool = False) -> bool:
 
 
 def wrong_settings(error: ConfigError, as_json: bool) -> bool:
-    """Print what is wrong with the settings, all at once: without them nothing else can be looked at."""
-    return show((refused(SETTINGS, ConfigError([problem]), "mend this setting") for problem in error.problems), as_json)
+    """Print every problem of the settings; without valid settings nothing else can be checked."""
+    return show((refused(SETTINGS, ConfigError([problem]), "fix this setting") for problem in error.problems), as_json)
 
 
 def find(settings: Settings) -> Iterator[Finding]:
-    """Everything that can be looked at, each when it is asked for: Kafka and targets may take some seconds."""
+    """Every check, run when its finding is requested: Kafka and targets may take some seconds."""
     rules, finding = rules_of(settings)
     yield finding
     yield from machine_findings(settings)
@@ -43,7 +43,7 @@ def find(settings: Settings) -> Iterator[Finding]:
 
 
 def show(findings: Iterator[Finding], as_json: bool) -> bool:
-    """Each as soon as it is found, or one JSON document of all; then how many call for something."""
+    """Print each finding at once, then the number of problems and warnings; or all as one JSON document."""
     found = []
     for finding in findings:
         found.append(finding)

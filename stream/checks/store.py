@@ -1,4 +1,4 @@
-"""The store: reachable, new enough, with tables, rights and room."""
+"""The store: whether it is reachable and new enough, and has its tables, rights and disk space."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import msgspec
 from epicenter.rules.errors import ConfigError, PipelineError
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import plan
-from epicenter.stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
+from epicenter.stream.checks.finding import Finding, ok, or_ok, problem, refused, warning
 
 NAME: Final = "store"
 OLDEST: Final = (26, 2)
-"""The oldest version with all that the tables use without a setting; older ones are not tested."""
+"""The oldest tested version: it has everything that the tables use, without extra settings."""
 
 WRITTEN: Final = (
     *("matches", "signals", "incidents", "incident_revisions", "deliveries", "dead_letters", "liveness", "progress"),
     *("placements", "measurements", "capacity_events", "evidence_gaps", "pipeline_metrics", "match_rates"),
 )
 READ: Final = ("schema_migrations", "matches", "silences", "acknowledgements")
-"""By workers; with what is written, what the role `epicenter_worker` has."""
+"""The tables that workers read. The role `epicenter_worker` has these rights and those of `WRITTEN`."""
 FREE_IS_LITTLE: Final = 0.15
 FREE_IS_TOO_LITTLE: Final = 0.05
 SKEW_S: Final = 2.0
@@ -31,7 +31,7 @@ SKEW_IS_WRONG_S: Final = 30.0
 
 
 class Server(msgspec.Struct, frozen=True):
-    """What a store told of itself: rights that are `missing`, and of each disk (free, total) bytes."""
+    """The state of a store: `missing` rights, and (free, total) bytes of each disk."""
 
     address: str
     version: str
@@ -43,17 +43,17 @@ class Server(msgspec.Struct, frozen=True):
 
 
 def store_findings(dsn: str) -> list[Finding]:
-    """Ask it."""
+    """All findings about the store."""
     try:
         client = connect(dsn)
     except PipelineError as error:
-        return [refused(NAME, error, "start it, or set `store`; workers wait for it, the rows stay in Kafka")]
+        return [refused(NAME, error, "start it, or set `store`; meanwhile workers wait and the rows stay in Kafka")]
     try:
         return list(server_findings(_described(client)))
     except ConfigError as error:
         return [refused(NAME, error)]
     except PipelineError as error:
-        return [refused(NAME, error, "look at the server's log")]
+        return [refused(NAME, error, "read the server's log")]
     finally:
         client.close()
 
@@ -85,33 +85,35 @@ def _disks(client: Client) -> dict[str, tuple[int, int]]:
     try:
         rows = client.query("SELECT name, free_space, total_space FROM system.disks WHERE total_space > 0")
     except ConfigError:
-        return {}  # this user may not see them
+        return {}  # this user has no right to read them
     return {str(name): (int(free), int(total)) for name, free, total in rows}
 
 
 def server_findings(server: Server) -> Iterator[Finding]:
-    """What is wrong with it, and with its clock."""
+    """The findings about a server and its clock."""
     text = f"{server.address}, version {server.version}, tables up to date"
-    yield from or_all_is_well(NAME, text, _of(server))
+    yield from or_ok(NAME, text, _of(server))
     yield from _clock(server)
 
 
 def _of(server: Server) -> Iterator[Finding]:
     if server.waiting:
-        text = f"{server.address}: {server.waiting} migrations wait"
-        yield warning(NAME, text, "`epicenter migrate`; a worker whose user may CREATE and ALTER does it at its start")
+        text = f"{server.address}: {server.waiting} migrations to do"
+        yield warning(
+            NAME, text, "run `epicenter migrate`; a worker whose user may CREATE and ALTER does it at its start"
+        )
     if (found := _version(server.version)) and found < OLDEST:
-        text = f"version {server.version}, tested are {'.'.join(map(str, OLDEST))} and newer"
+        text = f"version {server.version}, oldest tested is {'.'.join(map(str, OLDEST))}"
         yield warning(NAME, text, "upgrade the server")
     if server.missing:
-        text = f"this user may not {', '.join(server.missing)}"
+        text = f"this user lacks {', '.join(server.missing)}"
         yield problem(NAME, text, f"GRANT {', '.join(server.missing)} TO the user of `store`")
     for name, (free, total) in server.disks.items():
         share = free / total
         if share < FREE_IS_LITTLE:
             text = f"disk {name}: {share:.0%} of {total / 1e9:.0f} GB free"
             make = problem if share < FREE_IS_TOO_LITTLE else warning
-            yield make(NAME, text, "a larger disk, or a shorter TTL of the largest tables (docs/tables.md)")
+            yield make(NAME, text, "enlarge the disk, or shorten the TTL of the largest tables (docs/tables.md)")
 
 
 def _clock(server: Server) -> Iterator[Finding]:
@@ -121,8 +123,8 @@ def _clock(server: Server) -> Iterator[Finding]:
         return
     way = "ahead of" if ahead_s > 0 else "behind"
     make = problem if abs(ahead_s) >= SKEW_IS_WRONG_S else warning
-    text = f"{abs(ahead_s):.1f} s {way} this machine's: silences end late or early, rows expire so"
-    yield make(name, text, "mend chrony or ntpd on the one that is wrong")
+    text = f"{abs(ahead_s):.1f} s {way} this machine's: silences end and rows expire at the wrong time"
+    yield make(name, text, "fix chrony or ntpd on the machine that is wrong")
 
 
 def _version(text: str) -> tuple[int, int] | None:

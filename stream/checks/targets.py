@@ -1,4 +1,4 @@
-"""Targets of alerts: their file, and whether each host answers. Nothing is sent that anybody would read."""
+"""Alert targets: the alerts file, and whether each host answers. Sends no notification."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PORTS: Final = {"http": 80, "https": 443}
 
 
 async def target_findings(settings: Settings) -> list[Finding]:
-    """The file, then each target; all hosts are asked at once."""
+    """The file, then each target; all hosts are contacted at once."""
     try:
         alerts = alerts_of(settings)
     except PipelineError as error:
-        return [refused("alerts", error, "`epicenter alerts check FILE` tells the same")]
+        return [refused("alerts", error, "fix the file; `epicenter alerts check FILE` reports the same")]
     if alerts is None:
-        return [ok("alerts", "nobody is told: set `alerts`, see docs/alerts.md")]
+        return [ok("alerts", "none: no notification is sent; set `alerts`, see docs/alerts.md")]
     reached = await asyncio.gather(*(_reached(name, spec) for name, spec in alerts.spec.targets.items()))
     return [ok("alerts", in_short(alerts)), *reached]
 
@@ -34,7 +34,7 @@ async def target_findings(settings: Settings) -> list[Finding]:
 async def _reached(name: str, spec: Any) -> Finding:
     subject = f"target {name}"
     if isinstance(spec, AppriseSpec):
-        return ok(subject, "its address has the right form; apprise alone knows its host")
+        return ok(subject, "its address is well-formed; its host is known only to apprise, so it was not contacted")
     url = urlsplit(_address(spec))
     host, port = url.hostname or "", url.port or PORTS[url.scheme]
     try:
@@ -42,7 +42,9 @@ async def _reached(name: str, spec: Any) -> Finding:
             await _connect(host, port, url.scheme == "https")
     except (OSError, TimeoutError, ssl.SSLError) as error:
         text = f"{host}:{port}: {'; '.join(_reasons(error))}"
-        return warning(subject, text, "look at the target, the name, and the way to it; what is for it waits in Kafka")
+        return warning(
+            subject, text, "check the target, its host name and the network; its notifications wait meanwhile"
+        )
     return ok(subject, f"{host}:{port} answers")
 
 
@@ -52,7 +54,7 @@ def _address(spec: Any) -> str:
 
 
 async def _connect(host: str, port: int, is_secure: bool) -> None:
-    """As far as a name, a connection, and with https a certificate that is believed."""
+    """Resolve the name and connect; with https, verify the certificate too."""
     context = ssl.create_default_context() if is_secure else None
     _, writer = await asyncio.open_connection(host, port, ssl=context)
     writer.close()

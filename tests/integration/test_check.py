@@ -82,8 +82,8 @@ async def _with_a_foreign_member(cluster: Cluster, work: Callable[[Cluster], Non
 def _checked_meanwhile(cluster: Cluster) -> None:
     code, findings = check(cluster)
     assert code == 1
-    assert findings[f"topic {cluster.name}.alerts"] == [("problem", "it is missing")]
-    assert any("for 1 h, wanted are 3 d" in found for _, found in findings[f"topic {cluster.name}.matches"])
+    assert findings[f"topic {cluster.name}.alerts"] == [("problem", "not found")]
+    assert any("for 1 h, expected 3 d" in found for _, found in findings[f"topic {cluster.name}.matches"])
     ((status, found),) = findings[f"group {cluster.name}.match"]
     assert (status, found.startswith("kcat at ")) == ("problem", True)
     dead, *others = findings["raw records"]

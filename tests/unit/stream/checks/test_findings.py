@@ -72,8 +72,8 @@ def test_a_missing_topic() -> None:
     assert [(finding.name, finding.found, finding.fix) for finding in findings] == [
         (
             "topic epicenter.snapshots",
-            "it is missing",
-            "`epicenter topics` makes it; or it is hidden: allow this user Describe on it",
+            "not found",
+            "create it with `epicenter topics`; if it exists, grant this user Describe on it",
         )
     ]
 
@@ -81,21 +81,21 @@ def test_a_missing_topic() -> None:
 @pytest.mark.parametrize(
     ("name", "changed", "status", "words"),
     [
-        ("logs.raw", {"partitions": 2}, "warning", "2 partitions, 4 are set"),
-        (NAMES.snapshots, {"partitions": 8}, "problem", "they have to be equal"),
-        (NAMES.alerts, {"partitions": 2}, "problem", "they have to be equal"),
+        ("logs.raw", {"partitions": 2}, "warning", "2 partitions, but raw_partitions is 4"),
+        (NAMES.snapshots, {"partitions": 8}, "problem", "the numbers must be equal"),
+        (NAMES.alerts, {"partitions": 2}, "problem", "the numbers must be equal"),
         (NAMES.matches, {"without_leader": 1}, "problem", "have no leader"),
-        (NAMES.matches, {"is_configured": False}, "warning", "not made by `epicenter topics`"),
-        (NAMES.matches, {"configs": {"retention.ms": str(HOUR_MS)}}, "warning", "for 1 h, wanted are 3 d"),
-        ("logs.raw", {"configs": {"retention.bytes": "1000"}}, "warning", "may push out"),
-        (NAMES.incidents, {"configs": {"cleanup.policy": "delete"}}, "problem", "deleted by age"),
-        (NAMES.alerts, {"configs": {"cleanup.policy": "compact,delete"}}, "problem", "deleted by age"),
+        (NAMES.matches, {"is_configured": False}, "warning", "not created by `epicenter topics`"),
+        (NAMES.matches, {"configs": {"retention.ms": str(HOUR_MS)}}, "warning", "for 1 h, expected 3 d"),
+        ("logs.raw", {"configs": {"retention.bytes": "1000"}}, "warning", "may delete unread records"),
+        (NAMES.incidents, {"configs": {"cleanup.policy": "delete"}}, "problem", "still needed expire"),
+        (NAMES.alerts, {"configs": {"cleanup.policy": "compact,delete"}}, "problem", "still needed expire"),
         (NAMES.matches, {"configs": {"cleanup.policy": "compact"}}, "problem", "without a key fail"),
         (NAMES.snapshots, {"configs": {"max.message.bytes": "1048588"}}, "problem", "larger messages are refused"),
-        (NAMES.matches, {"configs": {"unclean.leader.election.enable": "true"}}, "warning", "what it lacks is lost"),
+        (NAMES.matches, {"configs": {"unclean.leader.election.enable": "true"}}, "warning", "it lacks are lost"),
         (NAMES.matches, {"replicas": 3, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "2 of 3"),
-        (NAMES.matches, {"replicas": 3, "in_sync": 3}, "warning", "one broker alone"),
-        (NAMES.matches, {"replicas": 2, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "nobody"),
+        (NAMES.matches, {"replicas": 3, "in_sync": 3}, "warning", "when a single broker has it"),
+        (NAMES.matches, {"replicas": 2, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "one broker down"),
     ],
 )  # fmt: skip
 def test_a_topic_with_other_settings(name: str, changed: dict[str, Any], status: str, words: str) -> None:
@@ -139,9 +139,9 @@ PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS
         ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS), [("problem", "about to be lost")]),
         ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS, retention_ms=-1), []),
         ((OURS,), replace(PLACE, committed=40), [("problem", "60 records were deleted")]),
-        ((OURS,), replace(PLACE, end=900_000), [("warning", "899100 records wait")]),
-        ((), PLACE, [("warning", "nobody is in it, 100 records wait")]),
-        ((OURS, Member("kcat", "/10.0.0.9")), PLACE, [("problem", "kcat at /10.0.0.9 is none of our workers")]),
+        ((OURS,), replace(PLACE, end=900_000), [("warning", "lag 899,100 records")]),
+        ((), PLACE, [("warning", "no members, lag 100 records")]),
+        ((OURS, Member("kcat", "/10.0.0.9")), PLACE, [("problem", "kcat at /10.0.0.9 is not an epicenter worker")]),
         ((OURS,) * 5, PLACE, [("warning", "5 workers share 4 partitions")]),
     ],
 )
@@ -163,11 +163,11 @@ NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
     ("some", "status", "words"),
     [
         (replace(GOOD, dead=NOT_JSON), "problem", "50 of the newest 100 become dead letters (not JSON): n1 (50)"),
-        (replace(GOOD, has_node=False, who=""), "warning", "name no node: somebody without node and key (50)"),
+        (replace(GOOD, has_node=False, who=""), "warning", "name no node: a sender without node and key (50)"),
         (replace(GOOD, has_time=False), "warning", "state no time: n1 (50)"),
         (replace(GOOD, has_key=False), "warning", "have no key: n1 (50)"),
         (replace(GOOD, is_plain=True), "warning", "are not compressed: n1 (50)"),
-        (replace(GOOD, ahead_ms=7 * HOUR_MS), "warning", "50 come from the future, up to 7 h: n1 (50)"),
+        (replace(GOOD, ahead_ms=7 * HOUR_MS), "warning", "50 are ahead of the clock, by up to 7 h: n1 (50)"),
     ],
 )
 def test_raw_records(some: ObservedRecord, status: str, words: str) -> None:
@@ -213,9 +213,9 @@ SERVER = Server("http://ch:8123/epicenter", "26.3.1.2", 0.1, 0, (), {"default": 
     ("server", "expected"),
     [
         (SERVER, []),
-        (replace(SERVER, waiting=2), [("warning", "2 migrations wait")]),
-        (replace(SERVER, version="24.8.1"), [("warning", "tested are 26.2 and newer")]),
-        (replace(SERVER, missing=("INSERT ON matches",)), [("problem", "may not INSERT ON matches")]),
+        (replace(SERVER, waiting=2), [("warning", "2 migrations to do")]),
+        (replace(SERVER, version="24.8.1"), [("warning", "oldest tested is 26.2")]),
+        (replace(SERVER, missing=("INSERT ON matches",)), [("problem", "lacks INSERT ON matches")]),
         (replace(SERVER, disks={"d": (10, 100)}), [("warning", "disk d: 10%")]),
         (replace(SERVER, disks={"d": (2, 100)}), [("problem", "disk d: 2%")]),
         (replace(SERVER, ahead_s=-5.0), [("warning", "5.0 s behind")]),

@@ -206,7 +206,7 @@ def test_exit_codes_of_other_mistakes(alerts: Path, incidents: Path, tmp_path: P
     [
         (FILE, "alerts: ok: 2 targets, 3 routes\n"),
         (FILE.replace("job]", "jobb]"), "alerts: PROBLEM: "),
-        (None, "alerts: ok: nobody is told: set `alerts`, see docs/alerts.md\n"),
+        (None, "alerts: ok: none: no notification is sent; set `alerts`, see docs/alerts.md\n"),
     ],
 )
 def test_check_has_a_line_for_the_alerts(
