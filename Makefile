@@ -66,7 +66,7 @@ sbom: $(READY)
 	$(BIN)/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml requirements-worker.lock \
 	  -o deploy/sbom.json
 
-# Store lost, Kafka lost, snapshots lost, a backup restored, rules mended: what is there before and after.
+# Store lost, Kafka lost, snapshots lost, a backup restored, rules fixed: counts before and after.
 disaster: $(READY)
 	$(BIN)/python -m bench.disaster
 
@@ -89,7 +89,7 @@ bench-start: $(READY)
 bench-versions: $(READY)
 	$(BIN)/python -m bench.versions $(OTHER)
 
-# A 1 GB log beside ripgrep, and with 50 to 5,000 patterns.
+# A 1 GB log compared with ripgrep, and with 50 to 5,000 patterns.
 bench-match: $(READY)
 	$(BIN)/python -m bench.match
 
@@ -97,7 +97,7 @@ bench-match: $(READY)
 bench-correlate: $(READY)
 	$(BIN)/python -m bench.correlate
 
-# 16,384 ranks time out, then shout for five minutes: one incident, nothing lost, memory, time to the last word.
+# 16,384 ranks time out, then log errors for five minutes: one incident, nothing lost, memory, time to the final incident.
 bench-storm: $(READY)
 	$(BIN)/python -m bench.storm
 
@@ -113,11 +113,11 @@ bench-takeover: $(READY)
 bench-latency: $(READY)
 	$(BIN)/python -m bench.latency
 
-# Who is told what, on one core: a storm of 16,384 ranks, and a tick with thousands of open incidents.
+# Alert decisions on one core: a storm of 16,384 ranks, and a tick with thousands of open incidents.
 bench-alerts: $(READY)
 	$(BIN)/python -m bench.alerts
 
-# 200 shapes of secrets in realistic lines: how many are taken out, whether anything else is; and what it costs.
+# 200 shapes of secrets in realistic lines: how many are redacted, whether anything else is; and what it costs.
 bench-redaction: $(READY)
 	$(BIN)/python -m bench.redaction
 	$(BIN)/python -m bench.redaction_cost
@@ -130,7 +130,7 @@ soak: $(READY)
 accuracy: $(READY)
 	$(BIN)/python -m bench.accuracy $(FOLDERS)
 
-# The pipeline under attack, beside a calm run: make chaos ROUNDS=100, make chaos SEED=7 ROUNDS=1
+# The pipeline under attack, compared with a calm run: make chaos ROUNDS=100, make chaos SEED=7 ROUNDS=1
 chaos: $(READY)
 	$(BIN)/python -m bench.chaos
 

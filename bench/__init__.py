@@ -1,1 +1,1 @@
-"""Speed, side by side in one run and as ratios; nothing here is a test."""
+"""Benches: variants run side by side, with ratios; nothing here is a test."""

@@ -1,7 +1,7 @@
-"""How right the incidents are on logs with a known truth, beside simple ways: `make accuracy`.
+"""How often incidents are right on logs with a known truth, compared with simple baselines: `make accuracy`.
 
 `python -m bench.accuracy FOLDER...` scores folders of any generator, each with a `truth.json`. Without folders it
-simulates failures and healthy hours with seeds that were never used before. Exit code 1 when a goal is missed.
+simulates failures and healthy hours with fresh seeds. Exit code 1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Ways = dict[str, list[Found]]
 
 
 class Made(Protocol):
-    """A folder that is made when its turn comes."""
+    """A folder that is made just before it is scored."""
 
     name: str
 
@@ -46,26 +46,26 @@ class Made(Protocol):
         """Write its logs and its truth."""
 
 
-class Listening(Pipeline):
-    """The pipeline of `replay`, which keeps what it matched for the other ways."""
+class RecordingPipeline(Pipeline):
+    """The pipeline of `replay`; it records its matches for the baselines."""
 
     matches: list[Match]
 
     def process(self, batch: Batch) -> ScanResult:
-        """Scan a batch and hand what it held to the engine."""
+        """Scan a batch and pass the result to the engine."""
         scanned = super().process(batch)
         self.matches += scanned.matches
         return scanned
 
     def rest(self) -> list[ScanResult]:
-        """Scan what was held back."""
+        """Scan what was buffered."""
         rest = super().rest()
         self.matches += [match for scanned in rest for match in scanned.matches]
         return rest
 
 
 def main() -> int:
-    """Score folders, or simulated ones; the exit code."""
+    """Score the given or simulated folders; the exit code."""
     options = parsed()
     cases: Iterable[Path | Made]
     if options.folders:
@@ -84,16 +84,16 @@ def main() -> int:
 def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="bench.accuracy", description=__doc__)
-    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="with a truth.json, or full of such")
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="with a truth.json, in it or below")
     parser.add_argument("--json", action="store_true", help="figures for programs")
-    parser.add_argument("--seed", type=int, help="of the simulated folders; fresh without it")
+    parser.add_argument("--seed", type=int, help="of the simulated folders; default: a fresh one")
     parser.add_argument("--faults", type=int, default=300)
     parser.add_argument("--hours", type=int, default=100, help="healthy cluster-hours")
     return parser.parse_args()
 
 
 def folders_with_truth(paths: Iterable[Path]) -> Iterator[Path]:
-    """The folders at and below these that hold a truth."""
+    """The folders at and below these that have a truth."""
     for path in paths:
         found = sorted(file.parent for file in path.rglob(TRUTH_FILE))
         if not found:
@@ -114,7 +114,7 @@ def scores_of(cases: Iterable[Path | Made]) -> dict[str, Scores]:
 
 
 def answered(case: Path | Made) -> tuple[str, Truth, Ways]:
-    """A folder's name and truth, and what each way finds in it. What is simulated is gone afterwards."""
+    """A folder's name and truth, and the incidents of each way. A simulated folder is deleted afterwards."""
     if isinstance(case, Path):
         return str(case), truth_in(case), ways_of(case)
     with tempfile.TemporaryDirectory(prefix="epicenter-accuracy-") as made:
@@ -133,8 +133,8 @@ def truth_in(folder: Path) -> Truth:
 
 
 def ways_of(folder: Path) -> Ways:
-    """The incidents of `epicenter replay` on a folder, and those of the simple ways."""
-    pipeline = Listening(rule_set(), "default", LATENESS_NS)
+    """The incidents of `epicenter replay` on a folder, and those of the baselines."""
+    pipeline = RecordingPipeline(rule_set(), "default", LATENESS_NS)
     pipeline.matches = []
     incidents = replay(pipeline, Sources([str(folder)], host="", follow=False))
     lines = error_lines(rule_set(), pipeline.matches)

@@ -29,7 +29,7 @@ class SimulatedCase(msgspec.Struct, frozen=True):
 
 
 def made_cases(seed: int, faults: int, hours: int) -> Iterator[SimulatedCase]:
-    """Folders with so many faults in all, then healthy hours, one a folder; the same for the same seed."""
+    """Folders with `faults` faults in all, then `hours` healthy hours, one a folder; the same for the same seed."""
     chance = Random(f"{seed}/accuracy")
     kinds = list(kinds_of(seed, faults))
     while kinds:
@@ -48,7 +48,7 @@ def made_cases(seed: int, faults: int, hours: int) -> Iterator[SimulatedCase]:
 
 
 def kinds_of(seed: int, count: int) -> Iterator[str]:
-    """Every second kind is drawn by how often it happens; those between are all kinds in turn, the rare ones too."""
+    """Every second kind is drawn by its frequency; those between are all kinds in turn, rare ones too."""
     in_turn = sorted(KINDS)
     for number, drawn in enumerate(mixed(seed, count)):
         yield drawn if number % 2 else in_turn[number // 2 % len(in_turn)]
@@ -60,5 +60,5 @@ def nodes_up_to(most: int, chance: Random) -> int:
 
 
 def jobs_on(nodes: int, chance: Random) -> int:
-    """So many jobs as there is room for, with two nodes or more for each."""
+    """A random number of jobs, with at least two nodes each."""
     return chance.randint(1, min(MAX_JOBS, nodes // 2))

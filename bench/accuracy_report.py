@@ -17,7 +17,7 @@ _COLUMNS: Final = ("faults", "top1", "top3", "one", "verdict", "false_alarms", "
 
 
 def goals_missed(figures: Mapping[str, Any]) -> list[str]:
-    """What is under its goal; what was not asked at all is not."""
+    """The figures below their goals; a figure without cases has none."""
     missed = [
         f"{name} {figures[name]:.3f}, goal {goal}"
         for name, goal in GOALS.items()
@@ -33,7 +33,7 @@ def as_json(scores: Mapping[str, Scores]) -> str:
     ours = next(iter(scores.values()))
     return json.dumps(
         {
-            "ways": {way: one.figures() for way, one in scores.items()},
+            "ways": {way: score.figures() for way, score in scores.items()},
             "by_kind": ours.by_kind(),
             "confusion": [[*pair, count] for pair, count in sorted(ours.confusion().items())],
             "missed_goals": goals_missed(ours.figures()),
@@ -47,7 +47,7 @@ def as_text(scores: Mapping[str, Scores]) -> str:
     return "\n".join(
         [
             f"{len(ours.faults)} faults, {ours.healthy_hours:.1f} healthy cluster-hours",
-            *_table("way", {way: one.figures() for way, one in scores.items()}),
+            *_table("way", {way: score.figures() for way, score in scores.items()}),
             "",
             *_table("kind of fault", ours.by_kind()),
             "",
@@ -55,7 +55,7 @@ def as_text(scores: Mapping[str, Scores]) -> str:
             *(f"  {true:<16} -> {given:<16} {count:>4}" for (true, given), count in sorted(ours.confusion().items())),
             "",
             "misses",
-            *(line for one in ours.faults if one.wrong for line in _miss(one)),
+            *(line for score in ours.faults if score.wrong for line in _miss(score)),
             "",
             "incidents in healthy hours",
             *(f"  {place}: {found}" for place, found in ours.false_alarms),

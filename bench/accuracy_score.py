@@ -1,4 +1,4 @@
-"""Incidents beside the truth of a simulated folder: which were right, fault by fault. Pure."""
+"""Compares incidents with the truth of a simulated folder, fault by fault. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any, Final
 import msgspec
 
 NEEDS_NO_INCIDENT: Final = ("finished", "cancelled", "shipper-silent", "buffered", "pipeline-behind")
-"""Verdicts with which it is right to tell nobody."""
+"""Verdicts that need no notification."""
 
 NONE: Final = "none"
 BEFORE_S: Final = 60.0
-"""An incident whose last line stands longer than this before the onset has nothing to do with the fault."""
+"""An incident whose last line is longer than this before the onset does not belong to the fault."""
 
-ASKED: Final = ("top1", "top3", "one", "verdict")
+MEASURES: Final = ("top1", "top3", "one", "verdict")
 
 
 class TrueFault(msgspec.Struct, frozen=True):
-    """What really happened. Empty names mean that there is none to name; `onset` is ISO 8601.
+    """A true fault. An empty name means that there is none; `onset` is ISO 8601.
 
-    `also_ok` are classes that name the same event. `optional`: one incident that says the same is right as well.
+    `also_ok` are classes that name the same event. `optional`: one incident about it is right as well.
     """
 
     fault: str
@@ -43,12 +43,12 @@ class TrueFault(msgspec.Struct, frozen=True):
         return failure_class in (self.failure_class, *self.also_ok)
 
     def has_node(self, node: str) -> bool:
-        """Whether the node is the one at fault; where none is, any of the fault's nodes will do, or no node."""
+        """Whether the node is the faulty one; where none is, any of the fault's nodes is right, or no node."""
         return node == self.node if self.node else not (node and self.nodes) or node in self.nodes
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """What really happened in a folder; `faults` is empty in a healthy one."""
+    """The truth of a folder; `faults` is empty in a healthy one."""
 
     start: str
     end: str
@@ -77,7 +77,7 @@ class Found(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class FaultScore:
-    """One fault with what was found of it; None where the question does not arise."""
+    """One fault with the incidents found for it; None where a measure does not apply."""
 
     fault: TrueFault
     place: str
@@ -92,38 +92,38 @@ class FaultScore:
 
     @property
     def wrong(self) -> list[str]:
-        """The names of what is not right."""
-        return [name for name in ASKED if getattr(self, name) is False]
+        """The measures that are wrong."""
+        return [name for name in MEASURES if getattr(self, name) is False]
 
 
 @dataclass
 class Scores:
-    """All faults, and the healthy hours with what was found in them."""
+    """All faults, and the healthy hours with the incidents found in them."""
 
     faults: list[FaultScore] = field(default_factory=list)
     healthy_hours: float = 0.0
     false_alarms: list[tuple[str, Found]] = field(default_factory=list)
 
     def add(self, place: str, truth: Truth, found: Sequence[Found]) -> None:
-        """Take in a folder."""
+        """Add a folder."""
         if truth.faults:
             self.faults += judge(place, truth, found)
         else:
             self.healthy_hours += truth.hours
-            self.false_alarms += [(place, one) for one in found]
+            self.false_alarms += [(place, incident) for incident in found]
 
     def join(self, other: Scores) -> None:
-        """Take in what another process scored."""
+        """Add the scores of another process."""
         self.faults += other.faults
         self.healthy_hours += other.healthy_hours
         self.false_alarms += other.false_alarms
 
     def figures(self) -> dict[str, Any]:
-        """Shares from 0 to 1, counts, seconds; None where nothing was asked."""
-        errors_s = sorted(one.onset_error_s for one in self.faults if one.onset_error_s is not None)
+        """Shares from 0 to 1, counts, seconds; None where no fault applies."""
+        errors_s = sorted(fault.onset_error_s for fault in self.faults if fault.onset_error_s is not None)
         return {
             "faults": len(self.faults),
-            **{name: share(getattr(one, name) for one in self.faults) for name in ASKED},
+            **{name: share(getattr(fault, name) for fault in self.faults) for name in MEASURES},
             "healthy_hours": round(self.healthy_hours, 2),
             "false_alarms": len(self.false_alarms),
             "onset_p50_s": percentile(errors_s, 0.5),
@@ -132,19 +132,19 @@ class Scores:
 
     def by_kind(self) -> dict[str, dict[str, Any]]:
         """The figures of each kind of fault."""
-        kinds = sorted({one.fault.fault for one in self.faults})
-        return {kind: Scores([one for one in self.faults if one.fault.fault == kind]).figures() for kind in kinds}
+        kinds = sorted({score.fault.fault for score in self.faults})
+        return {kind: Scores([score for score in self.faults if score.fault.fault == kind]).figures() for kind in kinds}
 
     def confusion(self) -> Counter[tuple[str, str]]:
         """How often each verdict was given for each true one."""
-        return Counter((one.fault.verdict, one.got_verdict) for one in self.faults if one.fault.verdict)
+        return Counter((score.fault.verdict, score.got_verdict) for score in self.faults if score.fault.verdict)
 
 
 def judge(place: str, truth: Truth, found: Sequence[Found]) -> list[FaultScore]:
-    """Each fault of a folder with the incidents that are its own, and the stray ones nearest to it in time."""
+    """Each fault of a folder with its incidents, and with the stray ones nearest to it in time."""
     own: list[list[Found]] = [[] for _ in truth.faults]
     strays: list[list[Found]] = [[] for _ in truth.faults]
-    for incident in sorted(found, key=lambda one: one.onset_s):
+    for incident in sorted(found, key=lambda incident: incident.onset_s):
         fits = [fit(incident, fault) for fault in truth.faults]
         if max(fits):
             own[fits.index(max(fits))].append(incident)
@@ -155,7 +155,7 @@ def judge(place: str, truth: Truth, found: Sequence[Found]) -> list[FaultScore]:
 
 
 def fit(incident: Found, fault: TrueFault) -> int:
-    """How much speaks for it that the incident is about the fault; 0 when nothing does."""
+    """How well the incident fits the fault; 0 when it does not."""
     if incident.last_s < seconds(fault.onset) - BEFORE_S:
         return 0
     failure_class, node = incident.candidates[0]
@@ -168,7 +168,7 @@ def fit(incident: Found, fault: TrueFault) -> int:
 
 
 def score(place: str, fault: TrueFault, own: Sequence[Found], strays: Sequence[Found]) -> FaultScore:
-    """What is right of one fault. Of several incidents the one that began first counts as its answer."""
+    """The score of one fault. Of several incidents the one that began first is its answer."""
     answer = own[0] if own else None
     got = (answer.verdict or "-") if answer else NONE
     has_verdict = got == fault.verdict or (fault.verdict in NEEDS_NO_INCIDENT and not own)
@@ -196,7 +196,7 @@ def names(candidates: Iterable[tuple[str, str]], fault: TrueFault) -> bool:
 def found_of(document: Mapping[str, Any]) -> Found:
     """An incident from its document, as `epicenter replay --json` prints it."""
     root = document["root_cause"]
-    ranked = [(one["class"], one["node"]) for one in document.get("candidates") or (root,)]
+    ranked = [(candidate["class"], candidate["node"]) for candidate in document.get("candidates") or (root,)]
     onsets = [link["onset"] for link in document["chain"] if link["role"] == "root" and link["class"] == root["class"]]
     return Found(
         candidates=tuple(ranked),
@@ -214,9 +214,9 @@ def seconds(time: str) -> float:
 
 
 def share(answers: Iterable[bool | None]) -> float | None:
-    """The share of the right ones among those that were asked."""
-    asked = [answer for answer in answers if answer is not None]
-    return sum(asked) / len(asked) if asked else None
+    """The share of right answers among those that apply."""
+    given = [answer for answer in answers if answer is not None]
+    return sum(given) / len(given) if given else None
 
 
 def percentile(ordered: Sequence[float], part: float) -> float | None:

@@ -1,7 +1,7 @@
-"""What deciding costs, on one core, without HTTP and without a journal's disk: `make bench-alerts`.
+"""What alert decisions cost, on one core, without HTTP and without a journal on disk: `make bench-alerts`.
 
-A storm: one incident that 16,384 ranks make larger, a revision each. Many: thousands of open incidents, each a group of
-its own at two targets, then one tick of the clock, as every half second has one. Seconds are those of the processor.
+A storm: one incident that 16,384 ranks make larger, a revision each. Many: thousands of open incidents, each a separate
+group at two targets, then one tick of the clock, as every half second. Seconds are CPU seconds.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def main() -> None:
     for rank in range(RANKS):
         harness.process(incident(nodes=1 + rank // 8, signal_count=1 + rank), after_s=0.02)
     spent_s = process_time() - began_s
-    told = ", ".join(harness.kinds)
-    print(f"storm: {RANKS:,} revisions in {RANKS * 0.02:.0f} s of their clock: {len(harness.sent)} messages ({told})")
+    kinds = ", ".join(harness.kinds)
+    print(f"storm: {RANKS:,} revisions in {RANKS * 0.02:.0f} s of their clock: {len(harness.sent)} messages ({kinds})")
     print(f"       {spent_s / RANKS * 1e6:,.0f} µs a revision")
     for number in OPEN:
         print(f"{number:>6,} open: {_tick_ms(number):8.1f} ms a tick, {_state_bytes(number):,} bytes in the journal")
@@ -45,10 +45,10 @@ def _state_bytes(number: int) -> int:
     return sum(map(len, _with_open(number).records.values()))
 
 
-def _with_open(number: int) -> PlannerHarness:
+def _with_open(count: int) -> PlannerHarness:
     harness = PlannerHarness(routing(route=TWO_TARGETS, inhibit=INHIBIT))
-    for one in range(number):
-        harness.observe(incident(f"i{one:05}", severity="warning" if one % 2 else "critical"))
+    for number in range(count):
+        harness.observe(incident(f"i{number:05}", severity="warning" if number % 2 else "critical"))
     return harness.wait(1)
 
 

@@ -1,4 +1,4 @@
-"""What one would do without correlation, from the same matches: each gives incidents to score beside ours."""
+"""Simple alternatives to correlation on the same matches: each gives incidents to compare with ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WINDOW_S: Final = 300.0
 
 
 class ErrorLine(msgspec.Struct, frozen=True, order=True):
-    """A line that says that something failed."""
+    """A line that reports a failure."""
 
     time_s: float
     severity: int
@@ -31,25 +31,31 @@ def error_lines(rules: RuleSet, matches: Iterable[Match]) -> list[ErrorLine]:
     """The matches that are errors or worse, in time order, each line and class once."""
     signals = (signal_of(rules, match) for match in matches)
     lines = {
-        ErrorLine(one.event_time_ns / NS_PER_S, SEVERITIES.index(one.severity), one.failure_class, one.node, one.job)
-        for one in signals
-        if SEVERITIES.index(one.severity) >= SEVERITIES.index("error")
+        ErrorLine(
+            signal.event_time_ns / NS_PER_S,
+            SEVERITIES.index(signal.severity),
+            signal.failure_class,
+            signal.node,
+            signal.job,
+        )
+        for signal in signals
+        if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error")
     }
     return sorted(lines)
 
 
 def earliest_error_line(lines: Sequence[ErrorLine]) -> list[Found]:
-    """One incident for all; whatever failed first is the cause."""
+    """One incident for all; the first failure is the cause."""
     return [incident(lines)] if lines else []
 
 
 def highest_severity(lines: Sequence[ErrorLine]) -> list[Found]:
-    """One incident for all; the gravest line is the cause, of equal ones the first."""
-    return [incident(sorted(lines, key=lambda one: (-one.severity, one)))] if lines else []
+    """One incident for all; the most severe line is the cause, of equal ones the first."""
+    return [incident(sorted(lines, key=lambda line: (-line.severity, line)))] if lines else []
 
 
 def by_job_in_5_minutes(lines: Sequence[ErrorLine]) -> list[Found]:
-    """One incident for each job, or node where no job is named, and window of five minutes from its first line."""
+    """One incident for each job (for a line without one, its node) and window of five minutes from the first line."""
     groups: list[list[ErrorLine]] = []
     open_by_key: dict[tuple[str, str], list[ErrorLine]] = {}
     for line in lines:

@@ -1,9 +1,9 @@
-"""The store at size: rows a second through our client, and what the page's and the panels' questions take.
+"""The store at full size: inserted rows a second, and how long the queries of the page and the panels take.
 
 `make bench-clickhouse`: an embedded store with `ROWS` matches (100,000,000) and `INCIDENTS` incidents (100,000), made
-inside the engine in a folder of its own, or in `BENCH_FOLDER`, where it is kept and used again. Every query is asked
-`BENCH_ROUNDS` times (10), without the engine's memory of conditions; the panels' of their own range of time, or of
-`BENCH_RANGE` (such as 30d). One JSON document on stdout, tables on stderr.
+inside the engine in a temporary folder, or in `BENCH_FOLDER`, which stays for the next run. Every query runs
+`BENCH_ROUNDS` times (10), without the engine's cache of conditions; those of panels over their own range of time, or
+over `BENCH_RANGE` (such as 30d). One JSON document on stdout, tables on stderr.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ ROWS = int(os.environ.get("ROWS", 100_000_000))
 INCIDENTS = int(os.environ.get("INCIDENTS", 100_000))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 10))
 RANGE = os.environ.get("BENCH_RANGE", "")
-AIM_MS: Final = 1000.0
+GOAL_MS: Final = 1000.0
 DASHBOARDS: Final = Path(__file__).parents[1] / "deploy" / "grafana" / "dashboards"
 INTERVAL_S: Final = 300
 UNITS: Final = {"m": 60, "h": 3600, "d": 86_400}
-NO_MEMORY: Final = " SETTINGS use_query_condition_cache = 0"
+NO_CACHE: Final = " SETTINGS use_query_condition_cache = 0"
 
-Asked = Callable[[], object]
+Query = Callable[[], object]
 
 
 def main() -> None:
-    """Make the store, or take the one that is there, and ask it everything."""
-    kept = os.environ.get("BENCH_FOLDER")
-    folder = Path(kept or tempfile.mkdtemp(prefix="epicenter-bench-"))
+    """Make the store, or use the existing one, and run every query."""
+    given_folder = os.environ.get("BENCH_FOLDER")
+    folder = Path(given_folder or tempfile.mkdtemp(prefix="epicenter-bench-"))
     client = connect(f"chdb://{folder}/store")
     try:
         migrate(client)
         report: dict[str, Any] = {"rows": ROWS, "incidents": INCIDENTS, "made": made(client)}
-        report["queries"] = [measured(name, ask) for name, ask in everything(client)]
+        report["queries"] = [measured(name, query) for name, query in everything(client)]
         report["tables"] = sizes(client)
         report["inserts"] = inserted(f"chdb://{folder}/store?database=inserts")
     finally:
         client.close()
-        if not kept:
+        if not given_folder:
             shutil.rmtree(folder, ignore_errors=True)
-    tell(report)
+    print_tables(report)
     print(json.dumps(report, indent=1))
 
 
 def inserted(dsn: str) -> list[dict[str, Any]]:
-    """What inserting takes, in a database of its own: the queries are to find what was made, and nothing else."""
+    """The speed of inserts, in a separate database: the queries must find only what was made."""
     client = connect(dsn)
     try:
         migrate(client)
@@ -71,7 +71,7 @@ def inserted(dsn: str) -> list[dict[str, Any]]:
 
 
 def made(client: Client) -> list[dict[str, Any]]:
-    """What was made and how fast; nothing where a store is used again."""
+    """What was made and how fast; empty for an existing store."""
     if client.query("SELECT count() FROM matches")[0][0]:
         return []
     end_s, found = int(time()) // 60 * 60, []
@@ -83,23 +83,23 @@ def made(client: Client) -> list[dict[str, Any]]:
     return found
 
 
-def everything(client: Client) -> Iterator[tuple[str, Asked]]:
-    """Each question of the page and each query of the panels."""
+def everything(client: Client) -> Iterator[tuple[str, Query]]:
+    """Each query of the page and of the panels."""
     yield from questions(client)
     newest = client.query("SELECT max(minute) FROM liveness")[0][0].replace(tzinfo=UTC)
     for name, dashboard in read_dashboards(DASHBOARDS).items():
         view = View(newest - _range(RANGE or dashboard["time"]["from"]), newest, _values(), INTERVAL_S)
         for query in queries_of(name, dashboard):
             sql = expanded(query.sql, view)
-            yield f"{name}: {query.where}", lambda sql=sql: client.query(sql + ("" if "SETTINGS" in sql else NO_MEMORY))
+            yield f"{name}: {query.where}", lambda sql=sql: client.query(sql + ("" if "SETTINGS" in sql else NO_CACHE))
 
 
-def measured(name: str, ask: Asked) -> dict[str, Any]:
-    """Milliseconds that a question takes."""
+def measured(name: str, query: Query) -> dict[str, Any]:
+    """Milliseconds that a query takes."""
     times_ms = []
     for _ in range(ROUNDS):
         begun_s = perf_counter()
-        ask()
+        query()
         times_ms.append((perf_counter() - begun_s) * 1000)
     p95_ms = quantiles(times_ms, n=20)[-1] if len(times_ms) > 1 else times_ms[0]
     found = {"name": name, "p50_ms": round(median(times_ms), 1), "p95_ms": round(min(p95_ms, max(times_ms)), 1)}
@@ -116,16 +116,16 @@ def sizes(client: Client) -> list[dict[str, Any]]:
     return [dict(zip(("table", "rows", "bytes", "parts"), row, strict=True)) for row in found]
 
 
-def tell(report: dict[str, Any]) -> None:
+def print_tables(report: dict[str, Any]) -> None:
     """The figures for people."""
-    for one in report["inserts"]:
-        print(f"{one['what']:<48} {one['rows_per_s']:>12,} rows/s", file=sys.stderr)
-    slow = sorted(report["queries"], key=lambda one: -one["p95_ms"])
-    for one in slow:
-        late = "  over the aim" if one["p95_ms"] > AIM_MS else ""
-        print(f"{one['name'][:60]:<60} {one['p50_ms']:>9.1f} {one['p95_ms']:>9.1f} ms{late}", file=sys.stderr)
-    within = sum(one["p95_ms"] <= AIM_MS for one in slow)
-    print(f"{within} of {len(slow)} queries have a p95 under {AIM_MS:.0f} ms", file=sys.stderr)
+    for insert in report["inserts"]:
+        print(f"{insert['what']:<48} {insert['rows_per_s']:>12,} rows/s", file=sys.stderr)
+    slow = sorted(report["queries"], key=lambda query: -query["p95_ms"])
+    for query in slow:
+        late = "  over the goal" if query["p95_ms"] > GOAL_MS else ""
+        print(f"{query['name'][:60]:<60} {query['p50_ms']:>9.1f} {query['p95_ms']:>9.1f} ms{late}", file=sys.stderr)
+    within = sum(query["p95_ms"] <= GOAL_MS for query in slow)
+    print(f"{within} of {len(slow)} queries have a p95 under {GOAL_MS:.0f} ms", file=sys.stderr)
 
 
 def _range(text: str) -> timedelta:
@@ -135,8 +135,8 @@ def _range(text: str) -> timedelta:
 
 def _values() -> dict[str, Value]:
     chosen: Sequence[str] = ("cluster", "class", "severity", "node")
-    one = {"job": BIG_JOB, "incident_id": BIG_INCIDENT, "page_url": "http://127.0.0.1:8017"}
-    return {**dict.fromkeys(chosen, ALL), **one}
+    fixed = {"job": BIG_JOB, "incident_id": BIG_INCIDENT, "page_url": "http://127.0.0.1:8017"}
+    return {**dict.fromkeys(chosen, ALL), **fixed}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A store with a month of a large fleet in it, made inside the engine by the statements of `clickhouse_fill.sql`.
+"""A store with a month of a large fleet, made inside the engine by the statements of `clickhouse_fill.sql`.
 
-The newest row is of the minute in which it was made. 2,000 nodes in two clusters; a few fail far more often than
-the others; each has its own few kinds of failure. One job has 4,096 ranks, and one incident 65,536 signals.
+The newest rows are of the minute in which they are made. 2,000 nodes in two clusters; a few fail far more often than
+the others; each has a few kinds of failure. One job has 4,096 ranks, and one incident 65,536 signals.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BIG_INCIDENT: Final = "b16b16b16b16b16b"
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What a statement makes, in chunks of `CHUNK_ROWS`; 0 rows where it makes them out of those of another table."""
+    """What a statement makes, in chunks of `CHUNK_ROWS`; 0 rows where it derives them from another table."""
 
     what: str
     sql: str
@@ -42,7 +42,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 def works(matches: int, incidents: int) -> Iterator[Work]:
-    """Everything that is to be made, in order."""
+    """Everything to make, in order."""
     rows = {
         "matches": matches,
         "incidents": incidents,
@@ -62,7 +62,7 @@ def works(matches: int, incidents: int) -> Iterator[Work]:
 
 
 def fill(client: Client, work: Work, end_s: int) -> None:
-    """Make the rows of up to the second `end_s`."""
+    """Make the rows up to the second `end_s`."""
     given = _given(work.rows, end_s)
     for first in range(0, max(work.rows, 1), CHUNK_ROWS):
         chunk = {"first": str(first), "rows": str(min(CHUNK_ROWS, work.rows - first))}
@@ -81,7 +81,7 @@ def _given(rows: int, end_s: int) -> dict[str, str]:
         "big_ranks": str(BIG_RANKS),
         "big_incident": BIG_INCIDENT,
         "big_signals": str(1 << 16),
-        "rules": "[" + ", ".join(f"({', '.join(map(_quoted, one))})" for one in kinds) + "]",
+        "rules": "[" + ", ".join(f"({', '.join(map(_quoted, kind))})" for kind in kinds) + "]",
         "kinds": str(len(kinds)),
         "begin_ns": str((end_s - DAYS * 86_400) * NS_PER_S),
         "step_ns": repr(DAYS * 86_400 * NS_PER_S / max(rows, 1)),
@@ -96,14 +96,14 @@ def _given(rows: int, end_s: int) -> dict[str, str]:
 def _kinds() -> list[tuple[str, ...]]:
     """Rule, class, severity, role and source of rules of the catalogue, those of Xids first."""
     rules = [rule.spec for rule in load().all_rules if rule.spec.role not in QUIET_ROLES]
-    told = sorted((one for one in rules if "{" not in one.failure_class), key=lambda one: one.id)
-    told.sort(key=lambda one: not one.failure_class.startswith("xid-"))
-    return [(one.id, one.failure_class, one.severity, one.role, one.source) for one in told[:KINDS]]
+    fixed = sorted((rule for rule in rules if "{" not in rule.failure_class), key=lambda rule: rule.id)
+    fixed.sort(key=lambda rule: not rule.failure_class.startswith("xid-"))
+    return [(rule.id, rule.failure_class, rule.severity, rule.role, rule.source) for rule in fixed[:KINDS]]
 
 
 def _a_long_incident() -> Incident:
-    incidents: list[Incident] = [one for piece in a_day() for one in piece.get("incidents", ())]
-    return max(incidents, key=lambda one: len(msgspec.json.encode(one)))
+    incidents: list[Incident] = [incident for piece in a_day() for incident in piece.get("incidents", ())]
+    return max(incidents, key=lambda incident: len(msgspec.json.encode(incident)))
 
 
 def _with(sql: str, given: dict[str, str]) -> str:

@@ -1,6 +1,6 @@
 -- What bench/clickhouse_fill.py makes; each comment begins with the name of what the statement makes.
 
--- matches: Lines that rules fit. A few nodes speak far more often than others, each of its own few kinds of failure.
+-- matches: Lines that rules fit. A few nodes log far more often than others, each with a few kinds of failure.
 INSERT INTO matches (match_id, event_time, rule, class, severity, role, cluster, source, node, job, rank, fields, text,
   position_source, position_offset)
 WITH toUInt32(pow(rand64(1) / 18446744073709551615., 2) * {nodes}) AS n, {rules}[cityHash64(n, rand64(3) % 4) % {kinds} + 1] AS one
@@ -12,7 +12,7 @@ SELECT leftPad(lower(hex(sipHash64(number))), 16, '0'), fromUnixTimestamp64Nano(
   concat('logs.raw/', toString(number % 64)), number
 FROM numbers({first}, {rows});
 
--- incidents: One long real incident, told of many nodes, jobs and classes.
+-- incidents: One long real incident, repeated for many nodes, jobs and classes.
 INSERT INTO incidents (incident_id, revision, status, class, severity, title, cluster, jobs, nodes, root_class, root_rule,
   root_node, root_rank, root_gpu, root_event_time, confidence, blast_nodes, blast_ranks, blast_jobs, blast_gpus, first_seen,
   last_seen, signal_count, action, verdict, steps_lost, gpu_hours_lost, merged_into, document, words)
@@ -54,7 +54,7 @@ SELECT 'east', '{big_job}', toDateTime(second), rank, concat('gpu-', toString(in
   minutes * 6, minutes * 6 + 5, if(minutes % 30 = 0, minutes * 6, NULL)
 FROM numbers({first}, {rows});
 
--- progress of other jobs: A hundred jobs in which one rank speaks for all.
+-- progress of other jobs: A hundred jobs in which one rank reports for all.
 INSERT INTO progress (cluster, job, minute, rank, node, first_event_time, last_event_time, first_step, last_step, saved_step)
 WITH number % 100 AS job, intDiv(number, 100) AS minutes, {end_s} - 60 * minutes AS second
 SELECT if(job % 2 = 0, 'east', 'west'), toString(880001 + job), toDateTime(second), -1, concat('gpu-', toString(job * 16)),

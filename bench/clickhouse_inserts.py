@@ -1,4 +1,4 @@
-"""Rows a second through our client: what a worker does, from objects to acknowledged rows, and the columns alone."""
+"""Inserted rows a second: from a worker's objects to acknowledged rows, and the columns alone."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ QUEUE: Final = """CREATE TABLE IF NOT EXISTS raw_logs_queue (raw String, _key St
 
 
 def inserts(client: Client) -> Iterator[dict[str, Any]]:
-    """Signals, matches and logs. Each row is one of its own, just now."""
+    """Signals, matches and logs. Each row is distinct and of the current time."""
     sink, rules = ClickHouseSink(client, retry_for_s=0), load()
     matches = list(_matches(BATCHES * BATCH_ROWS))
     spec = rules.spec_of(matches[0])
     joined = [Joined("bench", signal_of(rules, match)) for match in matches]
-    yield _told("signals, from objects", BATCH_ROWS, lambda n: sink.write(signals=_piece(joined, n)))
+    yield _measured("signals, from objects", BATCH_ROWS, lambda n: sink.write(signals=_piece(joined, n)))
     of_rules = [(match, spec) for match in matches]
-    yield _told("matches, from objects", BATCH_ROWS, lambda n: sink.write(matches=_piece(of_rules, n)))
+    yield _measured("matches, from objects", BATCH_ROWS, lambda n: sink.write(matches=_piece(of_rules, n)))
     made = match_rows([(match, spec) for match in _matches(LARGE_ROWS)])
 
     def insert_matches(number: int) -> None:
-        columns = [[f"{number}{one}" for one in made.columns[0]], *made.columns[1:]]
+        columns = [[f"{number}{match_id}" for match_id in made.columns[0]], *made.columns[1:]]
         client.insert(made.table, columns, made.names, made.types, {})
 
-    yield _told("matches, columns alone", LARGE_ROWS, insert_matches)
+    yield _measured("matches, columns alone", LARGE_ROWS, insert_matches)
     yield from _logs(client)
 
 
@@ -71,7 +71,7 @@ def _logs(client: Client) -> Iterator[dict[str, Any]]:
         [{"stream": "stderr"}] * LARGE_ROWS,
     ]
     names, types = list(LOG_COLUMNS), list(LOG_COLUMNS.values())
-    yield _told("logs, columns alone", LARGE_ROWS, lambda _: client.insert("otel_logs", columns, names, types, {}))
+    yield _measured("logs, columns alone", LARGE_ROWS, lambda _: client.insert("otel_logs", columns, names, types, {}))
     raw = vector("gpu-7", time() - 1_772_442_000, "[rank7]: completed step NUMBER in 5.2 s", "A").decode()
     parts = " || toString(number) || ".join(f"'{part}'" for part in raw.split("NUMBER"))
     begun_s = perf_counter()
@@ -79,7 +79,7 @@ def _logs(client: Client) -> Iterator[dict[str, Any]]:
     yield {"what": "logs, raw records by the view", "rows_per_s": round(VIEW_ROWS / (perf_counter() - begun_s))}
 
 
-def _told(what: str, rows: int, write: Callable[[int], None]) -> dict[str, Any]:
+def _measured(what: str, rows: int, write: Callable[[int], None]) -> dict[str, Any]:
     begun_s = perf_counter()
     for number in range(BATCHES):
         write(number)
@@ -92,7 +92,7 @@ def _piece(rows: list[Any], number: int) -> list[Any]:
 
 
 def _matches(count: int) -> Iterator[Match]:
-    one, now_ns, run = an_xid(79, 0, "bench", job="bench"), int(time()) * NS_PER_S, int(time() * 1000)
+    template, now_ns, run = an_xid(79, 0, "bench", job="bench"), int(time()) * NS_PER_S, int(time() * 1000)
     for number in range(count):
-        event = msgspec.structs.replace(one.event, event_time_ns=now_ns + number, rank=number % 4096)
-        yield msgspec.structs.replace(one, match_id=f"{run:x}{number:x}", event=event)
+        event = msgspec.structs.replace(template.event, event_time_ns=now_ns + number, rank=number % 4096)
+        yield msgspec.structs.replace(template, match_id=f"{run:x}{number:x}", event=event)

@@ -1,4 +1,4 @@
-"""The questions that the page and the commands ask, as they ask them."""
+"""The queries of the page and the commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE: int = 100
 
 
 def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Name and question."""
+    """Name and query."""
     big = get_incident(client, BIG_INCIDENT)
     if big is None:
         raise InputError(f"{BIG_INCIDENT}: the store was not filled")
@@ -40,12 +40,12 @@ def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
     for name, wanted in filters.items():
         yield f"page: incidents {name}", lambda wanted=wanted: find_incidents(client, wanted, PAGE)
     yield "page: one incident", lambda: get_incident(client, BIG_INCIDENT)
-    yield "page: one incident by the beginning of its id", lambda: get_incident(client, BIG_INCIDENT[:6])
+    yield "page: one incident by a prefix of its id", lambda: get_incident(client, BIG_INCIDENT[:6])
     yield "page: groups", lambda: incident_groups(client)
-    yield "page: is there anything new", lambda: newest_change(client)
+    yield "page: newest change", lambda: newest_change(client)
     yield "page: similar incidents", lambda: similar_incidents(client, big)
-    yield "page: how an incident changed", lambda: incident_changes(client, BIG_INCIDENT)
-    yield "page: who was told", lambda: incident_deliveries(client, BIG_INCIDENT)
+    yield "page: changes of an incident", lambda: incident_changes(client, BIG_INCIDENT)
+    yield "page: deliveries of an incident", lambda: incident_deliveries(client, BIG_INCIDENT)
     yield "page: ranks of an incident of 65,536 signals", lambda: incident_ranks(client, BIG_INCIDENT)
     yield "page: jobs", lambda: list_jobs(client)
     yield "page: 4,096 ranks of a job", lambda: list_ranks(client, "east", BIG_JOB)

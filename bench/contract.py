@@ -1,4 +1,4 @@
-"""What programs get from epicenter: written down, and compared with what another version gives.
+"""Records the machine-readable output of epicenter, and compares the records of two versions.
 
 python -m bench.contract record FOLDER --corpus CORPUS [--epicenter PATH]
 python -m bench.contract compare BEFORE AFTER
@@ -25,13 +25,13 @@ from deploy.dev.process import EPICENTER
 
 CLUSTERS: Final = 20
 DELIVERIES: Final = 5
-"""Of so many clusters the messages to targets are written down as well."""
+"""The number of clusters whose messages to targets are recorded as well."""
 
 WRITTEN_S: Final = 1_790_000_000
-"""When the cases' files were last changed: lines without a time of their own take it."""
+"""The modification time of the cases' files: lines without a time get it."""
 
 EVALUATED: Final = 1
-"""`eval` ends with this when a threshold is missed: its figures are there all the same."""
+"""The exit code of `eval` when a threshold is missed: its figures are complete."""
 
 TARGETS: Final = """
 page_url: https://epicenter.example/
@@ -49,47 +49,47 @@ targets:
 
 @click.group()
 def main() -> None:
-    """Hold the output of two versions against each other."""
+    """Compare the output of two versions."""
 
 
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--corpus", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of labelled cases.")
-@click.option("--epicenter", default=" ".join(EPICENTER), show_default=True, help="The command to ask.")
+@click.option("--epicenter", default=" ".join(EPICENTER), show_default=True, help="The command to run.")
 @click.option("--clusters", default=CLUSTERS, show_default=True, help="Simulated clusters, seeds from 1.")
 def record(folder: Path, corpus: Path, epicenter: str, clusters: int) -> None:
-    """Write what `match`, `triage`, `replay`, `eval` and the targets of `run` get into FOLDER."""
+    """Write the output of `match`, `triage`, `replay`, `eval` and the messages of `run` into FOLDER."""
     folder.mkdir(parents=True)
-    ask = Command(epicenter.split())
+    run = Command(epicenter.split())
     cases = sorted(corpus.glob("*.jsonl"))
-    (folder / "eval.json").write_text(ask("eval", "--json", *cases))
+    (folder / "eval.json").write_text(run("eval", "--json", *cases))
     with tempfile.TemporaryDirectory(prefix="epicenter-contract-") as scratch:
         logs = Path(scratch, "cases")
         write_cases(cases, logs)
-        (folder / "match.jsonl").write_text(ask("match", "--json", ".", within=logs))
+        (folder / "match.jsonl").write_text(run("match", "--json", ".", within=logs))
         names = sorted(log.name for log in logs.iterdir())
-        (folder / "triage.jsonl").write_text(ask("triage", "--json", *names, within=logs))
-        (folder / "triage.md").write_text(ask("triage", *names, within=logs))
+        (folder / "triage.jsonl").write_text(run("triage", "--json", *names, within=logs))
+        (folder / "triage.md").write_text(run("triage", *names, within=logs))
         for seed in range(1, clusters + 1):
-            record_cluster(ask, folder, Path(scratch), seed)
+            record_cluster(run, folder, Path(scratch), seed)
 
 
-def record_cluster(ask: Command, folder: Path, scratch: Path, seed: int) -> None:
-    """One simulated cluster through every command; its logs lie in the folder from which they are asked."""
+def record_cluster(run: Command, folder: Path, scratch: Path, seed: int) -> None:
+    """One simulated cluster through every command, run in the folder of its logs."""
     name = f"cluster-{seed:02}"
-    ask("simulate", name, "--nodes", "8", "--minutes", "30", "--seed", str(seed), within=scratch)
+    run("simulate", name, "--nodes", "8", "--minutes", "30", "--seed", str(seed), within=scratch)
     for command in ("match", "triage", "replay"):
-        (folder / f"{name}.{command}.jsonl").write_text(ask(command, "--json", name, within=scratch))
-    (folder / f"{name}.replay.txt").write_text(ask("replay", name, within=scratch))
+        (folder / f"{name}.{command}.jsonl").write_text(run(command, "--json", name, within=scratch))
+    (folder / f"{name}.replay.txt").write_text(run("replay", name, within=scratch))
     if seed <= DELIVERIES:
         with receiver() as (url, requests):
             (scratch / "alerts.yaml").write_text(TARGETS.replace("URL", url))
-            ask("run", "--once", name, "--data-dir", f"store-{seed}", within=scratch, EPICENTER_ALERTS="alerts.yaml")
+            run("run", "--once", name, "--data-dir", f"store-{seed}", within=scratch, EPICENTER_ALERTS="alerts.yaml")
         (folder / f"{name}.deliveries.jsonl").write_text("".join(f"{line}\n" for line in sorted(requests)))
 
 
 class Command:
-    """One version of the command; what it prints on standard output."""
+    """One version of the command; calls give its standard output."""
 
     def __init__(self, command: Sequence[str]):
         self._command = [str(Path(command[0]).absolute()) if "/" in command[0] else command[0], *command[1:]]
@@ -104,7 +104,7 @@ class Command:
 
 
 def write_cases(files: Iterable[Path], folder: Path) -> None:
-    """Each case's lines as a log of its own, by its id."""
+    """Each case's lines as a separate log, named by its id."""
     folder.mkdir()
     for file in files:
         for case in map(json.loads, file.read_text("utf-8").splitlines()):
@@ -115,10 +115,10 @@ def write_cases(files: Iterable[Path], folder: Path) -> None:
 
 @contextmanager
 def receiver() -> Iterator[tuple[str, list[str]]]:
-    """An HTTP server on the loopback that takes every message: its address, and `path body` of each."""
+    """An HTTP server on the loopback that accepts every message: its address, and path and body of each."""
     requests: list[str] = []
 
-    class Take(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             requests.append(json.dumps({"path": self.path, "body": body}))
@@ -129,9 +129,9 @@ def receiver() -> Iterator[tuple[str, list[str]]]:
             self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
-            """It says nothing."""
+            """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Take)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -145,9 +145,9 @@ def receiver() -> Iterator[tuple[str, list[str]]]:
 @main.command()
 @click.argument("before", type=click.Path(path_type=Path, exists=True))
 @click.argument("after", type=click.Path(path_type=Path, exists=True))
-@click.option("--prose/--no-prose", default=True, help="Whether sentences count, or facts alone.")
+@click.option("--prose/--no-prose", default=True, help="Whether to compare sentences too, or facts alone.")
 def compare(before: Path, after: Path, prose: bool) -> None:
-    """Say which values differ, and which are new; exit with 1 when any differs or is gone."""
+    """Print which values differ and which are new; exit with 1 when any differs or is missing."""
     differs, new, count = Counter[str](), Counter[str](), 0
     examples: dict[str, str] = {}
     for file in sorted(before.iterdir()):
@@ -168,13 +168,13 @@ def compare(before: Path, after: Path, prose: bool) -> None:
 
 MISSING: Final = "(missing)"
 BY_THE_CLOCK: Final = "endsAt"
-"""Alertmanager's alerts end so long after the clock's time."""
+"""The end of Alertmanager's alerts depends on the clock."""
 
 PROSE: Final = re.compile(
     r"\.(title|summary|reasons|reason|next_steps|missing|history|findings|text|blocks|body|custom_details|annotations|"
     r"what|why|guidance|description|checks|diagnosis|about|fallback|name|answer|question)\b"
 )
-"""Fields that hold sentences of ours: how they are worded is no fact."""
+"""Fields with our sentences: their wording is no fact."""
 
 
 def parsed(file: Path) -> Any:
@@ -191,8 +191,8 @@ def pairs(old: Any, new: Any, prose: bool, path: str = "") -> Iterator[tuple[str
         for key in sorted({**old, **new}.keys() - {BY_THE_CLOCK}):
             yield from pairs(old.get(key, MISSING), new.get(key, MISSING), prose, f"{path}.{key}")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for one, other in zip(old, new, strict=True):
-            yield from pairs(one, other, prose, f"{path}[]")
+        for before, after in zip(old, new, strict=True):
+            yield from pairs(before, after, prose, f"{path}[]")
     elif prose or not PROSE.search(path):
         yield path, old, new
 

@@ -1,7 +1,7 @@
 """Matches and heartbeats straight through the engine, on one core: `make bench-correlate`.
 
-Each part runs in a process of its own, so that its memory is its own. Seconds are those of the processor: other
-programs on the machine don't change them. `python -m bench.correlate profile PART` says where the time goes.
+Each part runs in a separate process, so that its memory is measured alone. Seconds are CPU seconds: other programs on
+the machine don't change them. `python -m bench.correlate profile PART` shows where the time goes.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ HOURS = int(os.environ.get("BENCH_HOURS", 24))
 SIGNALS = int(os.environ.get("BENCH_SIGNALS", 1 << 30))
 PIECE = 2000
 A_TICK = 25_000
-"""What comes between two ticks of half a second at the rate aimed at."""
+"""Matches between two ticks of half a second at the goal's rate."""
 
 LATENESS_NS = 5 * NS_PER_S
 Row = dict[str, Any]
 
 
 class Feed:
-    """An engine, the newest incidents by id, and the seconds that it took so far."""
+    """An engine, the newest incidents by id, and the CPU seconds used so far."""
 
     def __init__(self) -> None:
         self.engine = Engine(rule_set())
         self.incidents: dict[str, Incident] = {}
         self.seconds = 0.0
 
-    def take(self, matches: list[Match], heartbeats: list[Heartbeat], watermark_ns: int) -> None:
-        """One piece of input, and time goes on."""
+    def process(self, matches: list[Match], heartbeats: list[Heartbeat], watermark_ns: int) -> None:
+        """One piece of input, and an advance of the watermark."""
         start_s = process_time()
         self.engine.add(matches, heartbeats)
         self._note(self.engine.advance(watermark_ns))
@@ -60,15 +60,15 @@ class Feed:
         self._note(self.engine.flush())
         self.seconds += process_time() - start_s
 
-    def take_all(self, matches: list[Match], piece_length: int) -> None:
+    def process_all(self, matches: list[Match], piece_length: int) -> None:
         """Matches in pieces, in time order, to the end."""
         for first in range(0, len(matches), piece_length):
             piece = as_received(matches[first : first + piece_length])
-            self.take(piece, [], piece[-1].event.event_time_ns - LATENESS_NS)
+            self.process(piece, [], piece[-1].event.event_time_ns - LATENESS_NS)
         self.flush()
 
-    def standing(self) -> list[Incident]:
-        """The incidents that no other one took over."""
+    def unmerged(self) -> list[Incident]:
+        """The incidents that are not merged into others."""
         return [incident for incident in self.incidents.values() if not incident.merged_into]
 
     def _note(self, changed: list[Incident]) -> None:
@@ -76,16 +76,16 @@ class Feed:
 
 
 def rate() -> Row:
-    """Signals of 200 jobs on 4,000 nodes, all of which fail within two hours; beside them the parts of the work."""
+    """Signals of 200 jobs on 4,000 nodes, all of which fail within two hours; also parts of the work alone."""
     running = jobs(200, 20)
     feed = Feed()
-    feed.take([], [heartbeat for job in running for heartbeat in job.alive(START_NS)], START_NS)
+    feed.process([], [heartbeat for job in running for heartbeat in job.alive(START_NS)], START_NS)
     feed.seconds = 0.0
     matches = failing_jobs(running, 7200 * NS_PER_S)[:SIGNALS]
-    feed.take_all(matches, A_TICK)
+    feed.process_all(matches, A_TICK)
     return {
         "signals": len(matches),
-        "incidents": len(feed.standing()),
+        "incidents": len(feed.unmerged()),
         "engine_per_s": len(matches) / feed.seconds,
         "signal_of_per_s": per_s(matches, lambda match: signal_of(rule_set(), match)),
         "heap_per_s": per_s(matches, _through_a_heap()),
@@ -93,7 +93,7 @@ def rate() -> Row:
 
 
 def per_s(matches: list[Match], work: Callable[[Match], object]) -> float:
-    """How many a second some part of the work takes by itself."""
+    """How many matches a second a part of the work processes alone."""
     start_s = process_time()
     for match in matches:
         work(match)
@@ -111,20 +111,20 @@ def _through_a_heap() -> Callable[[Match], object]:
 
 
 def watchdogs() -> Row:
-    """16,384 ranks of one job; a GPU dies, and ten minutes later every other rank says so within 5 s."""
+    """16,384 ranks of one job; a GPU dies, and ten minutes later every other rank reports it within 5 s."""
     (job,) = jobs(1, 2048)
     fault_ns, node = START_NS + 1800 * NS_PER_S, job.nodes[1234]
     feed = Feed()
-    feed.take([], list(heartbeats_until(job, fault_ns)), fault_ns - LATENESS_NS)
+    feed.process([], list(heartbeats_until(job, fault_ns)), fault_ns - LATENESS_NS)
     feed.seconds = 0.0
     matches = sorted(job.loses_gpu(node, fault_ns), key=lambda match: match.event.event_time_ns)
-    feed.take_all(matches, PIECE)
-    found = feed.standing()
+    feed.process_all(matches, PIECE)
+    found = feed.unmerged()
     return {
         "ranks": len(job.ranks),
         "signals": len(matches),
         "incidents": len(found),
-        "roots": [f"{one.root_cause.failure_class} on {one.root_cause.node}" for one in found],
+        "roots": [f"{incident.root_cause.failure_class} on {incident.root_cause.node}" for incident in found],
         "wanted": f"xid-79 on {node}",
         "seconds_for_all": feed.seconds,
         "memory_mb": peak_mb(),
@@ -147,10 +147,10 @@ def day() -> Row:
         begin_ns = START_NS + number * BATCH_NS
         matches, heartbeats = simulated.batch(begin_ns)
         records += len(matches) + len(heartbeats)
-        feed.take(matches, heartbeats, begin_ns + BATCH_NS - LATENESS_NS)
+        feed.process(matches, heartbeats, begin_ns + BATCH_NS - LATENESS_NS)
         if (begin_ns + BATCH_NS - START_NS) % (3600 * NS_PER_S) == 0:
-            known |= {one.incident_id for one in feed.standing()}
-            feed.incidents = {key: one for key, one in feed.incidents.items() if one.status == "open"}
+            known |= {incident.incident_id for incident in feed.unmerged()}
+            feed.incidents = {key: incident for key, incident in feed.incidents.items() if incident.status == "open"}
             memory_mb.append(resident_mb())
             snapshot_kb.append(len(feed.engine.snapshot()) / 1000)
             print(f"hour {len(memory_mb):2d}: {memory_mb[-1]:6.0f} MB, snapshot {snapshot_kb[-1]:8.0f} kB",
@@ -170,7 +170,7 @@ def day() -> Row:
 
 
 def slope(hourly: list[float]) -> float:
-    """Growth an hour in the second half; in the first, all that is bounded fills up."""
+    """Growth an hour in the second half; during the first, everything bounded fills up."""
     settled = hourly[len(hourly) // 2 :]
     return linear_regression(range(len(settled)), settled).slope if len(settled) > 1 else 0.0
 
@@ -182,7 +182,7 @@ def resident_mb() -> float:
 
 
 def peak_mb() -> float:
-    """The most memory that this process ever had."""
+    """The peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -190,7 +190,7 @@ PARTS: dict[str, Callable[[], Row]] = {"rate": rate, "watchdogs": watchdogs, "da
 
 
 def main() -> None:
-    """Run one part, or profile it, or run each in a process of its own and say how it stands to the aims."""
+    """Run or profile one part, or run each in a separate process and compare the results with the goals."""
     match sys.argv[1:]:
         case []:
             report({part: apart(part) for part in PARTS})
@@ -203,26 +203,27 @@ def main() -> None:
 
 
 def apart(part: str) -> Row:
-    """A part in a process of its own."""
+    """A part in a separate process."""
     done = subprocess.run([sys.executable, "-m", "bench.correlate", part], stdout=subprocess.PIPE, check=True)
     row: Row = json.loads(done.stdout)
     return row
 
 
 def report(rows: dict[str, Row]) -> None:
-    """What was found, each with its aim, for people on standard error; JSON on standard output."""
+    """The results with their goals for people on standard error; JSON on standard output."""
     fast, storm, long = rows["rate"], rows["watchdogs"], rows["day"]
     print(
         f"{fast['signals']:,} signals, {fast['incidents']} incidents: {fast['engine_per_s']:,.0f} signals/s on one core"
-        f" (aim: 50,000)\n"
-        f"  beside: {fast['signal_of_per_s']:,.0f}/s through signal_of, {fast['heap_per_s']:,.0f}/s through a heap\n"
-        f"{storm['ranks']:,} ranks, {storm['signals']:,} signals: {storm['incidents']} incident(s) (aim: 1)\n"
+        f" (goal: 50,000)\n"
+        f"  for comparison: {fast['signal_of_per_s']:,.0f}/s through signal_of,"
+        f" {fast['heap_per_s']:,.0f}/s through a heap\n"
+        f"{storm['ranks']:,} ranks, {storm['signals']:,} signals: {storm['incidents']} incident(s) (goal: 1)\n"
         f"  root {', '.join(storm['roots'])}; wanted {storm['wanted']}\n"
-        f"  {storm['seconds_for_all']:.2f} s for all of them (aim: 5), peak {storm['memory_mb']:.0f} MB (aim: 500)\n"
+        f"  {storm['seconds_for_all']:.2f} s for all of them (goal: 5), peak {storm['memory_mb']:.0f} MB (goal: 500)\n"
         f"{long['ranks']:,} ranks, {long['hours']} hours, {long['failures']} failures, {long['incidents']} incidents:"
         f" {long['records']:,} matches and heartbeats, {long['records_per_s']:,.0f}/s\n"
         f"  second half: memory {long['memory_mb_per_hour']:+.2f} MB an hour, snapshot"
-        f" {long['snapshot_kb_per_hour']:+.1f} kB an hour (aim: 0)",
+        f" {long['snapshot_kb_per_hour']:+.1f} kB an hour (goal: 0)",
         file=sys.stderr,
     )
     print(json.dumps(rows))

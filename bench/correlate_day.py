@@ -13,19 +13,19 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.model.times import NS_PER_S
 
 BATCH_NS = 300 * NS_PER_S
-"""A batch of heartbeats: what each node said first and last within it, and each step once."""
+"""The length of a batch of heartbeats: the first and the last of each node, and each step once."""
 
 JOBS = 100
 RANKS = int(os.environ.get("BENCH_RANKS", 100_000))
 FAILS_ONCE_IN = 6
 SAVED_EVERY_STEPS = 100
-EACH_NODE_TELLS_IN = 10
-"""In every tenth job each node tells its steps (as MaxText does), in the others the last rank (as Megatron does)."""
+EACH_NODE_REPORTS_IN = 10
+"""In every tenth job each node reports its steps (as in MaxText), in others the last rank does (as in Megatron)."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One attempt of a job: it trains from `begin_ns` to `stop_ns`; `lost_node` says whose GPU ended it, if any."""
+    """One attempt of a job: it trains from `begin_ns` to `stop_ns`; a GPU of `lost_node` ended it, if that is set."""
 
     job: Job
     begin_ns: int
@@ -33,20 +33,20 @@ class Run:
     first_step: int
     pace_ns: int
     lost_node: str
-    each_node_tells: bool
+    each_node_reports: bool
 
     @property
     def end_ns(self) -> int:
-        """When its processes are gone: those that wait for a lost GPU stay for their time-out."""
+        """When its processes end: those that wait for a lost GPU live until their time-out."""
         return self.stop_ns + (TIMEOUT_S + 10) * NS_PER_S * bool(self.lost_node)
 
     @property
     def last_step(self) -> int:
-        """The step that it came to."""
+        """Its last step."""
         return self.first_step + (self.stop_ns - self.begin_ns) // self.pace_ns
 
     def heartbeats(self, begin_ns: int, end_ns: int) -> Iterator[Heartbeat]:
-        """What is heard of it within a batch, end not included."""
+        """Its heartbeats within a batch, end not included."""
         first_ns, last_ns = max(begin_ns, self.begin_ns), min(end_ns, self.end_ns) - 1
         if first_ns > last_ns:
             return
@@ -58,13 +58,13 @@ class Run:
         done = max(0, -(-(begin_ns - self.begin_ns) // self.pace_ns))
         for at_ns in range(self.begin_ns + done * self.pace_ns, min(end_ns, self.stop_ns), self.pace_ns):
             step = self.first_step + (at_ns - self.begin_ns) // self.pace_ns
-            if self.each_node_tells:
+            if self.each_node_reports:
                 yield from self.job.step_of_each_node(step, at_ns)
             else:
                 yield self.job.step(step, at_ns)
 
     def ending(self) -> Iterator[Match]:
-        """What it says at its end."""
+        """The matches at its end."""
         node = self.job.nodes[0]
         if not self.lost_node:
             yield from happening("finished", self.stop_ns, node, self.job.name, 0)
@@ -74,7 +74,7 @@ class Run:
 
 
 class Day:
-    """Jobs one after the other on the same nodes; those that fail start again from their last checkpoint."""
+    """Jobs one after the other on the same nodes; failed jobs restart from their last checkpoint."""
 
     def __init__(self, hours: int):
         self._chance = Random(1)
@@ -89,7 +89,7 @@ class Day:
         self.failures = sum(bool(run.lost_node) and run.stop_ns < self._end_ns for run in self._runs)
 
     def batch(self, begin_ns: int) -> tuple[list[Match], list[Heartbeat]]:
-        """What comes within `BATCH_NS`."""
+        """Matches and heartbeats within `BATCH_NS`."""
         end_ns = begin_ns + BATCH_NS
         near = [run for run in self._runs if run.begin_ns < end_ns and begin_ns < run.end_ns + BATCH_NS]
         heartbeats = [heartbeat for run in near for heartbeat in run.heartbeats(begin_ns, end_ns)]
@@ -103,9 +103,9 @@ class Day:
             fails = self._chance.randrange(FAILS_ONCE_IN) == 0
             length_ns = self._chance.randrange(3 * 3600, 8 * 3600) * NS_PER_S
             lost_node = self._chance.choice(nodes) if fails else ""
-            each_node_tells = slot % EACH_NODE_TELLS_IN == 0
+            each_node_reports = slot % EACH_NODE_REPORTS_IN == 0
             job = Job(f"{slot}-{number}", nodes)
-            run = Run(job, at_ns, at_ns + length_ns, step, pace_ns, lost_node, each_node_tells)
+            run = Run(job, at_ns, at_ns + length_ns, step, pace_ns, lost_node, each_node_reports)
             yield run
             at_ns = run.end_ns + 180 * NS_PER_S
             step = run.last_step // SAVED_EVERY_STEPS * SAVED_EVERY_STEPS if fails else 0

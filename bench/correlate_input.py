@@ -86,24 +86,24 @@ class Job:
         return self.nodes[rank // GPUS]
 
     def alive(self, at_ns: int) -> Iterator[Alive]:
-        """Every node is heard of."""
+        """A sign of life of every node."""
         return (Alive(at_ns, "bench", self.name, node) for node in self.nodes)
 
     def kernels_alive(self, at_ns: int) -> Iterator[Alive]:
-        """The kernel of every node is heard of."""
+        """A sign of life of every node's kernel."""
         return (Alive(at_ns, "bench", "", node, source="kernel") for node in self.nodes)
 
     def banners(self, at_ns: int) -> Iterator[WorldSize]:
-        """Every rank says which of how many it is."""
+        """Every rank reports its number and the world size."""
         world = len(self.ranks)
         return (WorldSize(at_ns, "bench", self.name, self.node_of(rank), world, rank) for rank in self.ranks)
 
     def step(self, step: int, at_ns: int) -> Step:
-        """A step is done; the last rank tells."""
+        """A step is completed; the last rank reports it."""
         return Step(at_ns, "bench", self.name, self.nodes[-1], step, self.ranks[-1])
 
     def step_of_each_node(self, step: int, at_ns: int) -> Iterator[Step]:
-        """A step is done; the first rank of each node tells."""
+        """A step is completed; the first rank of each node reports it."""
         return (Step(at_ns + rank, "bench", self.name, self.node_of(rank), step, rank) for rank in self.ranks[::GPUS])
 
     def loses_gpu(self, node: str, at_ns: int) -> Iterator[Match]:
@@ -113,12 +113,12 @@ class Job:
         for rank in self.ranks:
             if rank != dead:
                 yield from happening("timed_out_rank", timed_out_ns(at_ns, rank), self.node_of(rank), self.name, rank)
-        for one in self.nodes:
-            yield from happening("ended_node", at_ns + (TIMEOUT_S + 6) * NS_PER_S, one, self.name)
+        for any_node in self.nodes:
+            yield from happening("ended_node", at_ns + (TIMEOUT_S + 6) * NS_PER_S, any_node, self.name)
 
 
 def timed_out_ns(fault_ns: int, rank: int) -> int:
-    """When the watchdog of a rank fires: within 5 s, in no order of the ranks."""
+    """When the watchdog of a rank fires: within 5 s, not in the order of ranks."""
     return fault_ns + TIMEOUT_S * NS_PER_S + rank * 7_919_000_003 % (5 * NS_PER_S)
 
 
@@ -138,7 +138,7 @@ def rule_set() -> RuleSet:
 
 @cache
 def templates() -> dict[str, list[Match]]:
-    """What the scanner makes of `LINES`; line n of a happening stands n ms after its first."""
+    """The matches of `LINES`; line n of a happening is n ms after its first."""
     return {kind: _scanned(lines, "kernel" if kind in KERNEL else "worker") for kind, lines in LINES.items()}
 
 
@@ -153,12 +153,12 @@ def _scanned(lines: Sequence[str], source: str) -> list[Match]:
 
 
 def as_received(matches: list[Match]) -> list[Match]:
-    """The matches as a worker gets them from another: with strings of their own."""
+    """The matches as a worker receives them from another one: with separate strings."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(matches), type=list[Match])
 
 
 def jobs(count: int, nodes_each: int) -> list[Job]:
-    """So many jobs, each on nodes of its own."""
+    """`count` jobs, each on separate nodes."""
     return [
         Job(f"job{number}", [f"node{number * nodes_each + index:05d}" for index in range(nodes_each)])
         for number in range(count)

@@ -1,8 +1,8 @@
-"""Disasters on a real broker and a real store, and what is there before and after each: `make disaster`.
+"""Disasters on a real broker and a real store, with counts before and after each: `make disaster`.
 
     python -m bench.disaster [NAME...]
 
-What changed, and is not said to change (what a disaster `expects`, and docs/operations.md says), gives exit code 1.
+Exit code 1 when a count differs from what the disaster `expects`, as docs/operations.md describes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PATIENCE_S: Final = 90
 XID: Final = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
 QUIET: Final = "eth0: Link is Up"
 FAR_APART_S: Final = 20_000
-"""So long after one incident the next one begins, that the first is over."""
+"""The time between two incidents: the first is resolved before the next begins."""
 
 COUNTED: Final = {
     "incidents": "SELECT uniqExact(incident_id) FROM incidents",
@@ -51,7 +51,7 @@ Counts = dict[str, int]
 
 
 class Outcome(NamedTuple):
-    """What was there; `expects` is what is there afterwards where that is not the same."""
+    """Counts; `expects` has those that change."""
 
     before: Counts
     after: Counts
@@ -76,27 +76,27 @@ class Site:
         self.start()
 
     def start(self, **settings: str) -> Worker:
-        """A worker that tells the webhook."""
+        """A worker that notifies the webhook."""
         return self.cluster.start_worker(WEBHOOK_URL=self.receiver.url, **settings)
 
     def stop(self) -> None:
-        """End the workers as people do."""
+        """Stop the workers with SIGTERM."""
         self.cluster.stop()
 
     def happen(self) -> None:
-        """An incident on a node of its own, long after the one before; until it is stored and told."""
+        """An incident on a separate node, long after the one before; wait until it is stored and notified."""
         incidents, self._times = self.counts()["incidents"], self._times + 1
         begins_s = self._times * FAR_APART_S
         lines = (kernel(f"n{self._times}", begins_s, XID), kernel("n0", begins_s + 30, QUIET))
         self.cluster.feed(("node", line) for line in lines)
         self.wait_for("incidents", incidents + 1)
-        told = ("opened", f"GPU has fallen off the bus on n{self._times}, GPU 0000:9a:00")
-        eventually(lambda: told in self.receiver.titles, PATIENCE_S, f"it is told: {told}")
+        title = ("opened", f"GPU has fallen off the bus on n{self._times}, GPU 0000:9a:00")
+        eventually(lambda: title in self.receiver.titles, PATIENCE_S, f"the notification: {title}")
 
     def counts(self) -> Counts:
-        """How much there is in the store and at the webhook."""
+        """The counts in the store and at the webhook."""
         found = {name: int(self._client.query(question)[0][0]) for name, question in COUNTED.items()}
-        return {**found, "told": len(set(self.receiver.ids))}
+        return {**found, "notifications": len(set(self.receiver.ids))}
 
     def settled(self) -> Counts:
         """The counts once nothing changes any more."""
@@ -104,7 +104,7 @@ class Site:
 
         def is_settled() -> bool:
             seen.append(self.counts())
-            return len(seen) >= SAME_LOOKS and all(one == seen[-1] for one in seen[-SAME_LOOKS:])
+            return len(seen) >= EQUAL_COUNTS and all(counts == seen[-1] for counts in seen[-EQUAL_COUNTS:])
 
         eventually(is_settled, PATIENCE_S, "nothing changes any more")
         return seen[-1]
@@ -114,12 +114,12 @@ class Site:
         eventually(lambda: self.counts()[what] >= least, PATIENCE_S, f"{least} {what}")
 
     def silence(self, node: str) -> None:
-        """Somebody does not want to hear of a node for a while."""
+        """Silence a node for a while."""
         now_ns = 1_800_000_000 * NS_PER_S
         write_silence(self._client, Silence("s1", {"node": node}, now_ns, now_ns + NS_PER_S, "ada", "new fans"))
 
     def sql(self, *statements: str) -> None:
-        """Statements to the store, by a client that is in another database."""
+        """Run statements in the store by a client of another database."""
         client = connect(self._dsn)
         try:
             for statement in statements:
@@ -128,16 +128,16 @@ class Site:
             client.close()
 
     def topics(self, work: Callable[[AIOKafkaAdminClient], Any]) -> None:
-        """Something with the topics."""
+        """Run some work with an admin client."""
         with_admin(self.cluster.bootstrap, work)
 
 
-SAME_LOOKS: Final = 10
+EQUAL_COUNTS: Final = 10
 INCIDENTS: Final = 3
 
 
 def begin(site: Site) -> Counts:
-    """The state before a disaster: some incidents, a dead letter, and a silence that somebody said."""
+    """The state before a disaster: some incidents, a dead letter and a silence."""
     site.cluster.feed([("node", b'{"message": 7}'), ("node", kernel("n0", 1, QUIET))])
     for _ in range(site.incidents):
         site.happen()
@@ -147,7 +147,7 @@ def begin(site: Site) -> Counts:
 
 
 def store_lost(site: Site) -> Outcome:
-    """The tables are made again and filled from Kafka: the group of the store begins at the oldest record."""
+    """The tables are recreated and refilled from Kafka: the store's group begins at the oldest record."""
     before = begin(site)
     site.stop()
     site.sql("DROP DATABASE {database} SYNC")
@@ -159,47 +159,47 @@ def store_lost(site: Site) -> Outcome:
 
 
 def kafka_lost(site: Site) -> Outcome:
-    """All topics are gone; made again, the worker goes on with what comes, and tells nothing of what was."""
+    """All topics are lost and recreated; the worker continues with new records and repeats no notification."""
     before = begin(site)
     everything = [site.cluster.raw_topic, *_ours(site.names)]
     site.topics(lambda admin: admin.delete_topics(everything))
     site.cluster.run("topics")
     site.happen()
-    after, expects = site.settled(), _one_more(before)
+    after, expects = site.settled(), _with_another_incident(before)
     if after["revisions"] == expects["revisions"] + 1:
-        expects["revisions"] += 1  # the worker still had in mind what was open, and has seen its end
+        expects["revisions"] += 1  # the worker still had the open incident in memory, and resolved it
     return Outcome(before, after, expects)
 
 
 def snapshots_lost(site: Site) -> Outcome:
-    """Only the snapshots are gone: what was open is not known any more, and nothing is told again."""
+    """Only the snapshots are lost: open incidents are forgotten, and no notification is repeated."""
     before = begin(site)
     site.stop()
     site.topics(lambda admin: admin.delete_topics([site.names.snapshots]))
     site.cluster.run("topics")
     site.start()
     site.happen()
-    return Outcome(before, site.settled(), _one_more(before))
+    return Outcome(before, site.settled(), _with_another_incident(before))
 
 
 def backup_restored(site: Site) -> Outcome:
-    """The store from its backup; what came since is filled from Kafka."""
+    """The store is restored from its backup; later rows are refilled from Kafka."""
     before = begin(site)
     backup = "File('{database}')"
     site.sql(f"BACKUP DATABASE {{database}} TO {backup}")
     site.happen()
-    one_more = site.settled()
+    newest = site.settled()
     site.stop()
     site.sql("DROP DATABASE {database} SYNC", f"RESTORE DATABASE {{database}} FROM {backup}")
-    assert site.counts() | {"told": 0} == before | {"told": 0}
+    assert site.counts() | {"notifications": 0} == before | {"notifications": 0}
     asyncio.run(_set_back(site.cluster, site.names.store_group, _read_by_the_store(site.names)))
     site.start()
-    site.wait_for("incidents", one_more["incidents"])
-    return Outcome(one_more, site.settled(), {})
+    site.wait_for("incidents", newest["incidents"])
+    return Outcome(newest, site.settled(), {})
 
 
 def rules_mended(site: Site) -> Outcome:
-    """A pack was wrong; the mended one reads a time again, in groups beside the running ones, and tells nobody."""
+    """A pack was wrong; separate groups read the records again with the fixed pack, without notifications."""
     pack = site.folder / "mended.yaml"
     pack.write_text(A_PACK.replace("source: worker", "source: kernel").replace("'went wrong:", "'went (very )?wrong:"))
     begin(site)
@@ -217,7 +217,7 @@ def rules_mended(site: Site) -> Outcome:
 
 
 class Again(Cluster):
-    """The same raw topic and store under another prefix: groups and topics of its own."""
+    """The same raw topic and store under another prefix, with separate groups and topics."""
 
     def __init__(self, site: Site):
         self._site = site.cluster
@@ -225,13 +225,16 @@ class Again(Cluster):
         self.names = TopicNames(self.name)
 
     def env(self, name: str) -> dict[str, str]:
-        """With the same store."""
+        """The environment with the same store."""
         return super().env(name) | {"EPICENTER_STORE": self._site.store, "EPICENTER_MATCH_PARTITIONS": "1"}
 
 
-def _one_more(before: Counts) -> Counts:
-    """Another incident: a match, a signal, and opened; the one that was open before stays so."""
-    return {name: before[name] + 1 for name in ("incidents", "matches", "signals", "revisions", "deliveries", "told")}
+def _with_another_incident(before: Counts) -> Counts:
+    """The counts with another incident: a match, a signal, one revision; the former one stays open."""
+    return {
+        name: before[name] + 1
+        for name in ("incidents", "matches", "signals", "revisions", "deliveries", "notifications")
+    }
 
 
 def _ours(names: TopicNames) -> list[str]:
@@ -271,13 +274,13 @@ DISASTERS: Final[dict[str, Callable[[Site], Outcome]]] = {
 
 
 def happens(name: str, bootstrap: str, dsn: str, folder: Path, incidents: int = INCIDENTS) -> bool:
-    """Let one happen and print the table; true when all is as the documents say."""
+    """Run a disaster and print its table; true when every count is as documented."""
     with ExitStack() as stack:
         before, after, expects = DISASTERS[name](Site(stack, bootstrap, dsn, folder, incidents))
     wanted = before | expects
     print(f"\n{name}: {(DISASTERS[name].__doc__ or '').strip()}")
     for what in before:
-        mark = "as said" if after[what] == wanted[what] else f"DIFFERS: {wanted[what]} were to be there"
+        mark = "as documented" if after[what] == wanted[what] else f"DIFFERS: {wanted[what]} expected"
         print(f"  {what:<14}{before[what]:>6} before {after[what]:>6} after   {mark}")
     return after == wanted
 
@@ -287,8 +290,8 @@ def main(names: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="epicenter-disaster-") as folder:
         work = Path(folder)
         with dev_broker(work / "kafka") as broker, dev_clickhouse(work / "store") as store:
-            went_well = [happens(name, broker.bootstrap, store.dsn, work) for name in names or DISASTERS]
-            return int(not all(went_well))
+            passed = [happens(name, broker.bootstrap, store.dsn, work) for name in names or DISASTERS]
+            return int(not all(passed))
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ MARK: Final = "<!-- measured -->"
 MAX_S: Final = 900.0
 NODES: Final = 16
 SPEED: Final = 20
-"""Of the simulated cluster's time."""
+"""How many times faster than real time the simulated cluster runs."""
 
 ROUNDS_S: Final = 200.0
-"""So long the cluster plays before somebody looks at the dashboards."""
+"""How long the cluster runs before the dashboards are queried."""
 
 JOB: Final = "9001"
 KERNEL: Final = "NVRM: Xid (PCI:0000:5d:00): 79, pid=4242, name=python, GPU has fallen off the bus."
@@ -56,19 +56,19 @@ class Afternoon:
         self.steps: list[Step] = []
 
     def step(self, what: str, command: str, work: Callable[[], str]) -> None:
-        """Do it, and note how long it took and what was seen."""
+        """Do it, and record how long it took and the result."""
         begun_s = monotonic()
         seen = work()
         self.steps.append(Step(what, command, monotonic() - begun_s, seen))
         print(f"{self.steps[-1].length_s:7.1f} s  {what}: {seen}", flush=True)
 
     def clone_from(self, repository: Path) -> str:
-        """A clone of what is committed there; its commit."""
+        """Clone the repository; gives the commit."""
         subprocess.run(["git", "clone", "--quiet", repository, self.clone], check=True)
         return self.run("git", "log", "-1", "--format=%h %cs").strip()
 
     def run(self, *command: str) -> str:
-        """A command in the clone; what it prints."""
+        """Run a command in the clone; gives its output."""
         done = subprocess.run(command, cwd=self.clone, env=self.env, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -81,7 +81,7 @@ class Afternoon:
 
 @contextmanager
 def process(*command: str, cwd: Path, env: dict[str, str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is asked to end."""
+    """A process that gets SIGTERM at the end of the `with`."""
     with out.open("ab") as file:
         running = subprocess.Popen(command, cwd=cwd, env=env, stdout=file, stderr=file)
     try:
@@ -92,13 +92,13 @@ def process(*command: str, cwd: Path, env: dict[str, str], out: Path) -> Iterato
 
 
 def exported(out: Path) -> dict[str, str]:
-    """What `make cluster` tells other commands, once it tells it."""
+    """The variables that `make cluster` prints for other commands."""
     found = dict(re.findall(r"^export (EPICENTER_\w+)=(.*)$", out.read_text(), re.MULTILINE))
     return {name: value.strip("'") for name, value in found.items()}
 
 
 def lose_a_gpu(folder: Path) -> None:
-    """What the kernel and the ranks of one host write then, where its rsyslog looks."""
+    """Write the lines of the kernel and the ranks of one host where its rsyslog reads."""
     (folder / "kmsg").write_text(f"{KERNEL}\n")
     (folder / "logs" / JOB).mkdir()
     for rank in range(8):
@@ -118,8 +118,10 @@ def shown(client: Client) -> str:
         for name, dashboard in read_dashboards(ROOT / "deploy/grafana/dashboards").items()
         for query in queries_of(name, dashboard)
     ]
-    filled = [one for one in queries if any(value for row in client.query(expanded(one.sql, view)) for value in row)]
-    for query in (one for one in queries if one not in filled):
+    filled = [
+        query for query in queries if any(value for row in client.query(expanded(query.sql, view)) for value in row)
+    ]
+    for query in (query for query in queries if query not in filled):
         print(f"           empty: {query.dashboard}: {query.where}")
     return f"{len(filled)} of {len(queries)} queries show something"
 
@@ -130,12 +132,12 @@ def first_afternoon(home: Path) -> list[Step]:
     day.step("clone", "git clone", lambda: day.clone_from(ROOT))
     day.step("environment", "make environment", lambda: day.run("make", "environment") and "installed, hashes checked")
     python = str(day.clone / ".venv/bin/python")
-    keep, out = home / "cluster", home / "cluster.log"
-    command = (python, "-m", "deploy.dev.cluster", "--no-load", "--keep", str(keep))
+    folder, out = home / "cluster", home / "cluster.log"
+    command = (python, "-m", "deploy.dev.cluster", "--no-load", "--keep", str(folder))
     with process(*command, cwd=day.clone, env=day.env, out=out) as cluster:
         day.step("Kafka, ClickHouse, worker, page", "make cluster", lambda: up(cluster, out))
         day.env |= exported(out)
-        day.step("look at all of it", "epicenter check", lambda: findings(day))
+        day.step("check everything", "epicenter check", lambda: findings(day))
         shipper = Rsyslog(home / "node0042", day.env["EPICENTER_KAFKA"], "logs.raw")
         day.step("rsyslog with deploy/rsyslog on a host", "rsyslogd", lambda: shipping(shipper, home / "node0042"))
         client = connect(day.env["EPICENTER_STORE"])
@@ -151,7 +153,7 @@ def first_afternoon(home: Path) -> list[Step]:
 
 
 def up(cluster: subprocess.Popen[bytes], out: Path) -> str:
-    """Wait until `make cluster` says where everything is."""
+    """Wait until `make cluster` prints its addresses."""
     eventually(lambda: exported(out) or cluster.poll() is not None, MAX_S, "the cluster is up")
     if cluster.poll() is not None:
         raise SystemExit(out.read_text())
@@ -159,29 +161,29 @@ def up(cluster: subprocess.Popen[bytes], out: Path) -> str:
 
 
 def findings(day: Afternoon) -> str:
-    """What `epicenter check` counts."""
+    """The counts of `epicenter check`, by status."""
     statuses = Counter(re.findall(r"\b(ok|warning|PROBLEM)\b", day.epicenter("check")))
     return ", ".join(f"{count} {status}" for status, count in statuses.items())
 
 
 def shipping(shipper: Rsyslog, folder: Path) -> str:
-    """The shipped configuration is checked, and rsyslog started with it; /dev/kmsg would be this machine's own."""
+    """Check the shipped configuration, and start rsyslog with it; a file replaces this machine's /dev/kmsg."""
     shipper.enable("slurm")
     kernel = f'input(type="imfile" file="{folder}/kmsg" tag="kernel" ruleset="kernel" addMetadata="off")\n'
     (folder / "inputs/kernel.conf").write_text(kernel)
     shipper.check()
     shipper.start()
-    return "rsyslogd -N1 finds nothing to say"
+    return "rsyslogd -N1 reports no error"
 
 
 def cause(client: Client) -> str:
-    """Wait for the one incident that has the GPU as its cause and the job in its reach; its title."""
+    """Wait for the incident with the GPU as its cause and the job in its blast radius; gives its title."""
     query = f"SELECT title FROM incidents FINAL WHERE class = 'xid-79' AND has(jobs, '{JOB}')"
     return f"stored: {eventually(lambda: client.query(query), MAX_S, query)[0][0]}"
 
 
 def incidents(client: Client) -> str:
-    """Let the cluster play, then count."""
+    """Let the cluster run, then count."""
     sleep(ROUNDS_S)
     (found,) = client.query("SELECT count(), uniqExact(class) FROM incidents FINAL WHERE merged_into = ''")
     return f"{found[0]} incidents of {found[1]} classes in {ROUNDS_S:.0f} s"
@@ -190,11 +192,11 @@ def incidents(client: Client) -> str:
 def written(steps: Sequence[Step]) -> str:
     """The rows of the log's table."""
     rows = "".join(
-        f"| {one.what} | {f'`{one.command}`' if one.command else ''} | {one.length_s:.1f} | {one.seen} |\n"
-        for one in steps
+        f"| {step.what} | {f'`{step.command}`' if step.command else ''} | {step.length_s:.1f} | {step.seen} |\n"
+        for step in steps
     )
-    total = sum(one.length_s for one in steps)
-    return f"| step | command | seconds | seen |\n|---|---|---|---|\n{rows}| all of it | | {total:.0f} | |\n"
+    total = sum(step.length_s for step in steps)
+    return f"| step | command | seconds | seen |\n|---|---|---|---|\n{rows}| total | | {total:.0f} | |\n"
 
 
 def main() -> None:

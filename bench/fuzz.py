@@ -1,6 +1,6 @@
-"""Broken records through envelope, prefix, scan and blocks: no crash, no hang, flat memory, books that balance.
+"""Broken records through envelope, prefix, scan and blocks: no crash, no hang, flat memory, every record counted once.
 
-`make fuzz`; each batch depends on the seed and its number only, and a failing one is written to a file, made small.
+`make fuzz`; each batch depends on the seed and its number only. A failing batch is reduced and written to a file.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tests.support.logs import LATER_NS
 
 PROCESSES: Final = 2
 MAX_RECORDS_A_BATCH: Final = 2_000
-SLOWEST_KEPT: Final = 5
+MAX_SLOWEST: Final = 5
 HANGS_AFTER_S: Final = 120
 BUDGET_S: Final = 0.5
 BUDGET_A_RECORD_S: Final = 5e-3
 BUDGET_A_BYTE_S: Final = 3e-6
 MAX_FAILURES: Final = 20
 MAX_GROWTH_MB: Final = 64
-ODD_TIMES_NS: Final = (-1_000_000, 0, (2**63 - 1) * 1_000_000, 4_102_444_800 * NS_PER_S)
+EXTREME_TIMES_NS: Final = (-1_000_000, 0, (2**63 - 1) * 1_000_000, 4_102_444_800 * NS_PER_S)
 CHECKED: Final = {check_other_cut: 10, check_borders: 50, check_reference: 400}
-"""Each of these checks looks at one batch in so many."""
+"""Each of these checks runs on one batch in so many."""
 
 
 class Report(msgspec.Struct):
-    """What a share of the batches came to. `slowest` are (CPU seconds, size, beginning) of single records."""
+    """The results of a share of the batches. `slowest` has (CPU seconds, size, beginning) of single records."""
 
     records: int = 0
     matched: int = 0
@@ -55,32 +55,32 @@ class Report(msgspec.Struct):
 
 
 class Hang(BaseException):
-    """A batch took longer than any batch may; no `except Exception` on the way may hide it."""
+    """A batch took longer than any batch may; `except Exception` must not catch it."""
 
 
 def batch_of(seed: int, number: int) -> Batch:
-    """The records of one batch, as they would come from a partition or a finished file."""
+    """The records of one batch, as from a partition or a finished file."""
     draw = Random(f"{seed}/{number}")
     count = int(2 ** draw.uniform(0, MAX_RECORDS_A_BATCH.bit_length()))
     values = [record(draw) for _ in range(count)]
-    received_ns = LATER_NS if draw.random() < 0.95 else draw.choice(ODD_TIMES_NS)
+    received_ns = LATER_NS if draw.random() < 0.95 else draw.choice(EXTREME_TIMES_NS)
     keys = [draw.choice((None, b"", b"n1", b"n2", b"\xff\x00")) for _ in range(count)]
     is_recorded = draw.random() < 0.3
     return Batch(f"fuzz/{number % 4}", values, keys, [received_ns] * count, range(1, count + 1), is_recorded)
 
 
 def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Report:
-    """Every `step`-th batch from `first` on, until so many records are through."""
+    """Every `step`-th batch from `first` on, until `records` records are scanned."""
     report, cores, timings = Report(), Cores(), Timings()
     marks = [records // 10, records]
     scan_in_pieces(cores.of_this_process, batch_of(seed, first), Random(0))
     begun_s, number = time.process_time(), first
     while report.records < records and len(report.failures) < MAX_FAILURES:
         batch = batch_of(seed, number)
-        checks = [check for check, one_in in CHECKED.items() if number % one_in == 0]
-        if reason := look(cores, batch, Random(number), checks, report, timings):
+        checks = [check for check, interval in CHECKED.items() if number % interval == 0]
+        if reason := check_batch(cores, batch, Random(number), checks, report, timings):
             fails = _again(cores, number, checks)
-            report.failures.append(f"batch {number}: {reason}: {_kept(Path(folder), seed, number, batch, fails)}")
+            report.failures.append(f"batch {number}: {reason}: {_saved(Path(folder), seed, number, batch, fails)}")
             print(report.failures[-1], file=sys.stderr, flush=True)
         if report.records >= marks[0]:
             report.rss_mb += (_rss_mb(),)
@@ -91,10 +91,10 @@ def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Re
     return report
 
 
-def look(
+def check_batch(
     cores: Cores, batch: Batch, draw: Random, checks: Sequence[Callable[..., None]], report: Report, timings: Timings
 ) -> str:
-    """What is wrong with how the batch is scanned; empty when nothing is."""
+    """What is wrong with the scan of the batch; empty when nothing is."""
     report.records += len(batch)
     try:
         with _no_longer_than(HANGS_AFTER_S):
@@ -115,16 +115,18 @@ def look(
 
 
 class Timings:
-    """The batches that took longest for their size."""
+    """The slowest batches for their size."""
 
     def __init__(self) -> None:
         self._worst: list[tuple[float, list[bytes]]] = []
 
     def note(self, cpu_s: float, batch: Batch) -> None:
-        """Keep the batch if it is one of the slowest."""
+        """Store the batch if it is one of the slowest."""
         share = cpu_s / _budget_s(batch)
-        if len(self._worst) < SLOWEST_KEPT or share > self._worst[-1][0]:
-            self._worst = sorted([*self._worst, (share, list(batch.values))], key=lambda one: -one[0])[:SLOWEST_KEPT]
+        if len(self._worst) < MAX_SLOWEST or share > self._worst[-1][0]:
+            self._worst = sorted([*self._worst, (share, list(batch.values))], key=lambda timing: -timing[0])[
+                :MAX_SLOWEST
+            ]
 
     def of_records(self, cores: Cores) -> list[tuple[float, int, str]]:
         """The slowest single records of those batches."""
@@ -133,7 +135,7 @@ class Timings:
             begun_s = time.process_time()
             scan_in_pieces(scanner, Batch("fuzz/0", [value], [None], [LATER_NS], [1]), Random(0))
             timed.append((time.process_time() - begun_s, len(value), ascii(value[:80])))
-        return sorted(timed, reverse=True)[:SLOWEST_KEPT]
+        return sorted(timed, reverse=True)[:MAX_SLOWEST]
 
 
 def _budget_s(batch: Batch) -> float:
@@ -142,11 +144,11 @@ def _budget_s(batch: Batch) -> float:
 
 def _again(cores: Cores, number: int, checks: Sequence[Callable[..., None]]) -> Callable[[Batch], bool]:
     """Whether a part of the batch fails too."""
-    return lambda batch: bool(look(cores, batch, Random(number), checks, Report(), Timings()))
+    return lambda batch: bool(check_batch(cores, batch, Random(number), checks, Report(), Timings()))
 
 
-def _kept(folder: Path, seed: int, number: int, batch: Batch, fails: Callable[[Batch], bool]) -> str:
-    """The file with the records that fail, one a line in hex, as few as are found soon."""
+def _saved(folder: Path, seed: int, number: int, batch: Batch, fails: Callable[[Batch], bool]) -> str:
+    """Write the failing records, one a line in hex, as few as are found quickly; gives the file."""
     small = _shrunk(batch, fails)
     lines = [value.hex() for value in small.values]
     folder.mkdir(parents=True, exist_ok=True)
@@ -165,9 +167,9 @@ def _shrunk(batch: Batch, fails: Callable[[Batch], bool]) -> Batch:
 
 
 def _part(batch: Batch, start: int, end: int) -> Batch:
-    kept = batch.tail(start)
-    size = min(end - start, len(kept))
-    columns = (kept.values[:size], kept.keys[:size], kept.received_ns[:size], range(1, size + 1))
+    rest = batch.tail(start)
+    size = min(end - start, len(rest))
+    columns = (rest.values[:size], rest.keys[:size], rest.received_ns[:size], range(1, size + 1))
     return Batch(batch.source, *columns, is_recorded=batch.is_recorded)
 
 
@@ -193,8 +195,8 @@ def _rss_mb() -> float:
 @click.command()
 @click.option("--records", default=10_000_000, envvar="RECORDS", show_default=True)
 @click.option("--seed", default=1, envvar="SEED", show_default=True)
-@click.option("--first", default=0, help="Begin at this batch, to repeat it.")
-@click.option("--failures", default="fuzz-failures", show_default=True, help="Folder for records that fail.")
+@click.option("--first", default=0, help="The first batch, to repeat one.")
+@click.option("--failures", default="fuzz-failures", show_default=True, help="Folder for failing records.")
 def main(records: int, seed: int, first: int, failures: str) -> None:
     """Run on two processes and print one JSON object; exit code 1 when something failed."""
     begun_s = time.monotonic()
@@ -205,18 +207,20 @@ def main(records: int, seed: int, first: int, failures: str) -> None:
     problems = [failure for report in reports for failure in report.failures]
     problems += [f"memory grew: {report.rss_mb} MB" for report in reports if _has_grown(report)]
     elapsed_s, count = time.monotonic() - begun_s, sum(report.records for report in reports)
-    told = {
+    result = {
         "seed": seed,
         "records": count,
         "matched": sum(report.matched for report in reports),
         "dead": sum(report.dead for report in reports),
         "records_per_s": round(count / elapsed_s),
         "scan_cpu_us_per_record": round(1e6 * sum(report.scan_cpu_s for report in reports) / count, 1),
-        "rss_mb_at_a_tenth_and_at_the_end": [[round(one) for one in report.rss_mb] for report in reports],
-        "slowest_records": sorted((one for report in reports for one in report.slowest), reverse=True)[:SLOWEST_KEPT],
+        "rss_mb_at_a_tenth_and_at_the_end": [[round(size_mb) for size_mb in report.rss_mb] for report in reports],
+        "slowest_records": sorted((timing for report in reports for timing in report.slowest), reverse=True)[
+            :MAX_SLOWEST
+        ],
         "failures": problems,
     }
-    print(json.dumps(told, indent=1))
+    print(json.dumps(result, indent=1))
     sys.exit(1 if problems else 0)
 
 

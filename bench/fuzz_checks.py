@@ -1,4 +1,4 @@
-"""What must hold for any records: books that balance, the same told however batches are cut, inert at every border."""
+"""What must hold for any records: each is counted once, batch borders change nothing, output is sanitized."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Cores:
 
     @cached_property
     def of_this_process(self) -> BatchScanner:
-        """The one that lives as long as the process, as a worker's does."""
+        """The scanner of the whole process, as in a worker."""
         return self.fresh()
 
     def fresh(self) -> BatchScanner:
-        """One that has met nothing yet."""
+        """A new scanner."""
         return BatchScanner(the_rules(), "default", self._compiled)
 
     @cached_property
@@ -66,7 +66,7 @@ class Cores:
 
 
 def scan_in_pieces(scanner: BatchScanner, batch: Batch, draw: Random) -> ScanResult:
-    """What the batch holds, cut in random places. Its books are checked."""
+    """The result of the batch, cut at random places; its counts are checked."""
     holding, done = BlockBuffer(scanner), 0
     found: list[ScanResult] = []
     while done < len(batch):
@@ -77,52 +77,56 @@ def scan_in_pieces(scanner: BatchScanner, batch: Batch, draw: Random) -> ScanRes
         done += size
     found += [scanned for _, scanned in holding.rest()]
     whole = _together(found)
-    _check_books(batch, whole)
+    _check_counts(batch, whole)
     return whole
 
 
 def _together(found: Iterable[ScanResult]) -> ScanResult:
     whole = ScanResult()
-    for one in found:
-        whole.records += one.records
-        whole.matched += one.matched
-        whole.dead += one.dead
-        whole.matches += one.matches
-        whole.observed += one.observed
-        whole.heartbeats += one.heartbeats
-        whole.rank_placements += one.rank_placements
-        whole.dead_letters += one.dead_letters
+    for part in found:
+        whole.records += part.records
+        whole.matched += part.matched
+        whole.dead += part.dead
+        whole.matches += part.matches
+        whole.observed += part.observed
+        whole.heartbeats += part.heartbeats
+        whole.rank_placements += part.rank_placements
+        whole.dead_letters += part.dead_letters
     return whole
 
 
-def _check_books(batch: Batch, scanned: ScanResult) -> None:
+def _check_counts(batch: Batch, scanned: ScanResult) -> None:
     offsets = [dead_letter.position.offset for dead_letter in scanned.dead_letters]
-    spoke = {match.event.position.offset for match in scanned.matches}
+    positions = {match.event.position.offset for match in scanned.matches}
     _expect(scanned.records == len(batch), f"{scanned.records} of {len(batch)} records")
     _expect(scanned.quiet >= 0, f"{scanned.quiet} quiet records")
-    _expect(len(set(offsets)) == len(offsets) == scanned.dead, f"{scanned.dead} dead, letters {offsets[:9]}")
-    _expect(set(offsets) <= set(batch.offsets) >= spoke, "a position that is not in the batch")
+    _expect(len(set(offsets)) == len(offsets) == scanned.dead, f"{scanned.dead} dead, offsets {offsets[:9]}")
+    _expect(set(offsets) <= set(batch.offsets) >= positions, "a position that is not in the batch")
 
 
 def check_other_cut(cores: Cores, batch: Batch, draw: Random) -> None:
-    """Two fresh scanners tell the same however the batch is cut, and what they tell goes over Kafka and back."""
+    """Two new scanners find the same at different cuts, and the results survive the way over Kafka."""
     first, second = (scan_in_pieces(cores.fresh(), batch, draw) for _ in range(2))
-    _expect(_told(first) == _told(second), "another cut tells something else")
+    _expect(_results(first) == _results(second), "another cut changes the result")
     part = Part(
         batch.source, 1, 0, tuple(first.matches), tuple(map(flattened, first.heartbeats)), tuple(first.rank_placements)
     )
     sent = [decode(value) for value in encode_in_pieces([part])]
-    _expect([one for found in sent for part in found.parts for one in part.matches] == first.matches, "lost on Kafka")  # type: ignore[union-attr]
-    dead_letters = [msgspec.json.decode(msgspec.json.encode(one), type=DeadLetter) for one in first.dead_letters]
+    _expect(
+        [match for found in sent for part in found.parts for match in part.matches] == first.matches, "lost on Kafka"
+    )  # type: ignore[union-attr]
+    dead_letters = [
+        msgspec.json.decode(msgspec.json.encode(dead_letter), type=DeadLetter) for dead_letter in first.dead_letters
+    ]
     _expect(dead_letters == first.dead_letters, "dead letters lost on Kafka")
 
 
-def _told(scanned: ScanResult) -> tuple[list[Match], list[DeadLetter], int, int]:
+def _results(scanned: ScanResult) -> tuple[list[Match], list[DeadLetter], int, int]:
     return scanned.matches, scanned.dead_letters, scanned.matched, scanned.dead
 
 
 def check_reference(cores: Cores, batch: Batch, draw: Random) -> None:
-    """Hyperscan, which finds the marks on its way, and `re` tell the same of a few records that are not too long."""
+    """Hyperscan, which also finds the marks, and `re` find the same in a few short records."""
     short = [number for number, value in enumerate(batch.values) if len(value) <= REFERENCE_BYTES][:REFERENCE_RECORDS]
     values, keys = [batch.values[number] for number in short], [batch.keys[number] for number in short]
     some = Batch(batch.source, values, keys, [batch.received_ns[number] for number in short], range(len(short)))
@@ -131,7 +135,7 @@ def check_reference(cores: Cores, batch: Batch, draw: Random) -> None:
 
 
 def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
-    """What is found can be shown: no control character on a terminal, no markup of a log in a page."""
+    """Results are safe to show: no control character on a terminal, no markup of a log in a page."""
     scanned = cores.fresh().scan(batch)
     engine = Engine(the_rules())
     engine.add(scanned.matches, scanned.heartbeats, scanned.rank_placements)
@@ -152,7 +156,7 @@ def _on_a_terminal(lines: Iterable[Line]) -> str:
 
 def _check_sanitized(shown: str) -> None:
     suspicious = [character for character in shown if not character.isprintable() and character != "\n"]
-    _expect(not suspicious, f"not inert: {suspicious[:5]!r}")
+    _expect(not suspicious, f"not sanitized: {suspicious[:5]!r}")
 
 
 class _Tags(HTMLParser):

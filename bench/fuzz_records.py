@@ -109,7 +109,7 @@ Change = Callable[[Random, bytes], bytes]
 
 
 def record(draw: Random) -> bytes:
-    """One record: as real ones are, or changed up to three times; rarely a large one."""
+    """One record: real, or changed up to three times; rarely a large one."""
     value = draw.choice(_real())
     for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
         value = draw.choice(CHANGES)(draw, value)
@@ -118,11 +118,11 @@ def record(draw: Random) -> bytes:
 
 @cache
 def _real() -> list[bytes]:
-    """What the packs' own examples look like in every envelope and behind every prefix, and all of a simulation."""
+    """The packs' examples in every envelope and behind every prefix, and the lines of simulations."""
     clusters = [Scenario(nodes=4, minutes=1.0, faults=(kind,), fault_at_s=60.0, step_time_s=2.0) for kind in KINDS]
-    simulated = [line.text.encode() for one in clusters for line in simulate(one)]
+    simulated = [line.text.encode() for cluster in clusters for line in simulate(cluster)]
     examples = [rule.spec.examples for rule in load().rules if rule.spec.examples]
-    lines = sorted({line for one in examples for line in (*one.matches, *one.near_misses)})
+    lines = sorted({line for example in examples for line in (*example.matches, *example.near_misses)})
     return Random(1).sample(simulated, min(len(simulated), 8 * len(lines))) + [
         shape for number, line in enumerate(lines) for shape in _shapes(line, number)
     ]
@@ -165,7 +165,7 @@ def _prefixed(draw: Random, value: bytes) -> bytes:
 
 
 def _with_field(draw: Random, value: bytes) -> bytes:
-    """A field that is odd, maybe there twice, in front of the others or behind them."""
+    """With an unusual field, maybe twice, before or after the others."""
     field = b'"%b":%b' % (draw.choice(KEYS).encode(), draw.choice(CONTENTS))
     whole = value if value.startswith(b'{"') else json.dumps({"message": value.decode("utf-8", "replace")}).encode()
     return b"{%b,%b" % (field, whole[1:]) if draw.random() < 0.5 else b"%b,%b}" % (whole[:-1], field)
@@ -186,7 +186,7 @@ def _noise(draw: Random, _: bytes) -> bytes:
 
 
 def _large(draw: Random, value: bytes) -> bytes:
-    """Deep, or long: any size up to over the limit, the small ones as often as the large ones."""
+    """Deep or long: any size to above the limit, small ones as often as large ones."""
     if draw.random() < 0.2:
         return b'{"%b":%b,%b' % (draw.choice(KEYS).encode(), draw.choice(DEEP_CONTENTS), value.lstrip(b"{"))
     size_bytes = int(2 ** draw.uniform(10, MAX_RECORD_BYTES.bit_length() + 0.1))

@@ -1,6 +1,6 @@
-"""From a line that is written to Kafka to the webhook that hears of it, and to the row, under a load of other lines.
+"""From a line written to Kafka to the webhook's notification and to the row, under a load of other lines.
 
-Nothing is measured inside the worker: the times of the hops are those of the records on our own topics.
+Nothing is measured inside the worker: the times of the hops are those of the records on its topics.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", 120))
 LINES_PER_S = int(os.environ.get("BENCH_LINES", 50_000))
 WARM_UP_S = float(os.environ.get("BENCH_WARM_UP", 130))
 PREFIX = "latency"
-LOOK_EVERY_S = 0.1
+POLL_EVERY_S = 0.1
 P50_S, P99_S = 0.5, 2.0
 
 
 @dataclass
 class Times:
-    """When what happened to the line of one node, in seconds since the epoch; 0 when it did not."""
+    """The times of each hop of one node's line, in seconds since the epoch; 0 when it did not happen."""
 
     produced: float = 0.0
     scanned: float = 0.0
     incident: float = 0.0
-    told: float = 0.0
+    notified: float = 0.0
     stored: float = 0.0
 
 
@@ -58,10 +58,10 @@ class Bench:
         """Measure; the lines a second that were really sent."""
         async with _receiver(self) as url:
             worker = subprocess.Popen([*EPICENTER, "worker"], env={**self.at.env, "EPICENTER_WEBHOOK_URL": url})
-            done, looking = asyncio.Event(), threading.Event()
+            done, polling = asyncio.Event(), threading.Event()
             cluster = LiveCluster(self.at.bootstrap, self.at.raw_topic, FAULTS, LINES_PER_S)
             background = asyncio.create_task(cluster.run(done))
-            looks = asyncio.create_task(asyncio.to_thread(self._look_for_rows, looking))
+            polls = asyncio.create_task(asyncio.to_thread(self._poll_rows, polling))
             try:
                 await asyncio.sleep(WARM_UP_S)
                 before, begun_s = cluster.sent, time.monotonic()
@@ -74,8 +74,8 @@ class Bench:
                 await self._wait_for_the_last()
             finally:
                 done.set()
-                looking.set()
-                await asyncio.gather(background, looks)
+                polling.set()
+                await asyncio.gather(background, polls)
                 worker.terminate()
                 worker.wait()
         await self._read_topics()
@@ -83,14 +83,14 @@ class Bench:
 
     async def _wait_for_the_last(self, within_s: float = 60.0) -> None:
         end_s = time.monotonic() + within_s
-        while any(not (one.told and one.stored) for one in self.times.values()) and time.monotonic() < end_s:
+        while any(not (times.notified and times.stored) for times in self.times.values()) and time.monotonic() < end_s:
             await asyncio.sleep(0.2)
 
-    def _look_for_rows(self, done: threading.Event) -> None:
+    def _poll_rows(self, done: threading.Event) -> None:
         client = connect(self.at.store)
         try:
-            while not done.wait(LOOK_EVERY_S):
-                if any(one.told and not one.stored for one in self.times.values()):
+            while not done.wait(POLL_EVERY_S):
+                if any(times.notified and not times.stored for times in self.times.values()):
                     now = time.time()
                     for (nodes,) in client.query("SELECT nodes FROM incidents"):
                         for node in nodes:
@@ -99,11 +99,11 @@ class Bench:
         finally:
             client.close()
 
-    def note_told(self, notification: dict[str, Any]) -> None:
-        """A notification came."""
+    def note_notified(self, notification: dict[str, Any]) -> None:
+        """Record the time of a notification."""
         for node in notification["incident"]["nodes"]:
-            if notification["kind"] == "opened" and node in self.times and not self.times[node].told:
-                self.times[node].told = time.time()
+            if notification["kind"] == "opened" and node in self.times and not self.times[node].notified:
+                self.times[node].notified = time.time()
 
     async def _read_topics(self) -> None:
         async for record in _records(self.at.bootstrap, f"{PREFIX}.matches"):
@@ -129,7 +129,7 @@ class _receiver:  # noqa: N801
 
     async def __aenter__(self) -> str:
         app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/", self._take)
+        app.router.add_post("/", self._receive)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -138,13 +138,13 @@ class _receiver:  # noqa: N801
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
 
-    async def _take(self, request: web.Request) -> web.Response:
-        self._bench.note_told(orjson.loads(await request.read()))
+    async def _receive(self, request: web.Request) -> web.Response:
+        self._bench.note_notified(orjson.loads(await request.read()))
         return web.Response()
 
 
 async def _records(bootstrap: str, topic: str) -> Any:
-    """All records of a topic that is written no more."""
+    """All records of a topic that gets no more records."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
@@ -162,31 +162,33 @@ async def _records(bootstrap: str, topic: str) -> Any:
 
 HOPS = {
     "written → scanned, on the matches topic": ("produced", "scanned"),
-    "→ time passes it, incident on its topic": ("scanned", "incident"),
-    "→ webhook": ("incident", "told"),
-    "→ row (beside the webhook)": ("incident", "stored"),
-    "written → webhook": ("produced", "told"),
+    "→ the watermark passes it, incident on its topic": ("scanned", "incident"),
+    "→ webhook": ("incident", "notified"),
+    "→ row, in parallel with the webhook": ("incident", "stored"),
+    "written → webhook": ("produced", "notified"),
     "written → row": ("produced", "stored"),
 }
 
 
 def report(times: list[Times], rate: int) -> bool:
-    """A table for people on standard error, JSON on standard output; whether the goals are reached."""
-    lost = sum(not (one.told and one.stored) for one in times)
+    """Print a table for people on standard error, JSON on standard output; true when the goals are reached."""
+    lost = sum(not (line.notified and line.stored) for line in times)
     found = {}
-    print(f"{'hop':<42} {'p50':>7} {'p95':>7} {'p99':>7} {'most':>7}  s", file=sys.stderr)
+    print(f"{'hop':<52} {'p50':>7} {'p95':>7} {'p99':>7} {'most':>7}  s", file=sys.stderr)
     for hop, (begin, end) in HOPS.items():
-        took_s = [getattr(one, end) - getattr(one, begin) for one in times if getattr(one, end) and getattr(one, begin)]
-        if len(took_s) < 2:
+        lengths_s = [
+            getattr(line, end) - getattr(line, begin) for line in times if getattr(line, end) and getattr(line, begin)
+        ]
+        if len(lengths_s) < 2:
             continue
-        cuts = statistics.quantiles(took_s, n=100, method="inclusive")
-        found[hop] = {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98], "most": max(took_s)}
-        print(f"{hop:<42} " + " ".join(f"{value:>7.3f}" for value in found[hop].values()), file=sys.stderr)
-    told = found.get("written → webhook", {"p50": 1e9, "p99": 1e9})
+        cuts = statistics.quantiles(lengths_s, n=100, method="inclusive")
+        found[hop] = {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98], "most": max(lengths_s)}
+        print(f"{hop:<52} " + " ".join(f"{value:>7.3f}" for value in found[hop].values()), file=sys.stderr)
+    to_webhook = found.get("written → webhook", {"p50": 1e9, "p99": 1e9})
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
     seconds = {hop: {name: round(value, 3) for name, value in figures.items()} for hop, figures in found.items()}
     print(json.dumps({"faults": len(times), "lost": lost, "lines_per_s": rate, "seconds": seconds} | machine))
-    return lost == 0 and told["p50"] <= P50_S and told["p99"] <= P99_S
+    return lost == 0 and to_webhook["p50"] <= P50_S and to_webhook["p99"] <= P99_S
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """A live cluster's lines for benches that measure time: 300-byte envelopes of Fluent Bit, at a steady rate.
 
-A batch holds the lines of a tenth of a second from ten nodes. It is packed once and sent as often as the rate needs, so
-that sending costs next to nothing; event time goes on with each tenth.
+A batch has the lines of a tenth of a second from ten nodes. It is packed once and sent as often as the rate needs, so
+that sending costs next to nothing; event time advances with each tenth.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUIET: Final = (
 
 
 class LiveCluster:
-    """Nodes with a job each, whose lines go to a raw topic until told to stop; 10,000 a second at least.
+    """Nodes with a job each; `run` sends their lines to a raw topic until its event is set, at least 10,000 a second.
 
     `sent` counts them.
     """
@@ -72,7 +72,7 @@ class LiveCluster:
     async def _send_round(self, step: int) -> None:
         waiting = []
         for _ in range(PARTITIONS):
-            nodes = [(self._next_node + one) % len(self._tails) for one in range(NODES_A_BATCH)]
+            nodes = [(self._next_node + offset) % len(self._tails) for offset in range(NODES_A_BATCH)]
             self._next_node = (nodes[-1] + 1) % len(self._tails)
             partition = nodes[0] // NODES_A_BATCH % PARTITIONS
             batch = self._batch(nodes, step)
@@ -108,8 +108,8 @@ def gpu_lost(node: int) -> bytes:
     """The kernel's line, as rsyslog sends it: an incident that opens at once."""
     now = time.time()
     stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1e6):06d}+00:00"
-    said = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
-    return f"{stamp} node{node:04d} kernel: [ 8005.250000] {said}".encode()
+    text = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
+    return f"{stamp} node{node:04d} kernel: [ 8005.250000] {text}".encode()
 
 
 def _name(node: int) -> bytes:

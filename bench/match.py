@@ -1,4 +1,4 @@
-"""Whole files through `match`, beside ripgrep with the same patterns: `make bench-match`."""
+"""Whole files through `match`, compared with ripgrep with the same patterns: `make bench-match`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
 
 SIZE_BYTES = int(os.environ.get("BENCH_BYTES", 1 << 30))
-PATTERNS_BESIDE_RG = 300
+PATTERNS_FOR_RG = 300
 PATTERN_COUNTS = (50, 500, 5000)
 FAILURE = "kernel: [{n}.123456] NVRM: Xid (PCI:0000:61:00): 79, pid=8129, name=python3, GPU has fallen off the bus."
 PROGRESS = "completed step: {n}, seconds: 4.981, TFLOP/s/device: 380.102, Tokens/s/device: 1644.705, loss: 2.871"
@@ -42,7 +42,7 @@ KINDS = (
 
 
 def main() -> None:
-    """Print one row a run, and the ratios."""
+    """Print a row for each run, and the ratios."""
     if len(sys.argv) == 3:
         print(json.dumps(scan_file(Path(sys.argv[1]), int(sys.argv[2]))))
         return
@@ -50,25 +50,25 @@ def main() -> None:
         log = Path(folder, "mixed.log")
         write_log(log)
         print(f"{log.stat().st_size / 1e6:.0f} MB of mixed log, one hit in a thousand lines")
-        beside_rg(log, Path(folder))
+        compare_with_rg(log, Path(folder))
         rows = [scanned_apart(log, count) for count in PATTERN_COUNTS]
         for count, row in zip(PATTERN_COUNTS, rows, strict=True):
             share = row["lines_per_s"] / rows[0]["lines_per_s"]
             print(f"{count:5d} patterns: {row['lines_per_s']:,.0f} lines/s, {share:.2f} of the first")
 
 
-def beside_rg(log: Path, folder: Path) -> None:
+def compare_with_rg(log: Path, folder: Path) -> None:
     """The same patterns by `match` and by ripgrep, one after the other."""
-    ours = scanned_apart(log, PATTERNS_BESIDE_RG)
+    ours = scanned_apart(log, PATTERNS_FOR_RG)
     print(
-        f"epicenter, {PATTERNS_BESIDE_RG} patterns: {ours['seconds']:.2f} s, {ours['lines_per_s']:,.0f} lines/s, "
+        f"epicenter, {PATTERNS_FOR_RG} patterns: {ours['seconds']:.2f} s, {ours['lines_per_s']:,.0f} lines/s, "
         f"{ours['matches']} hits, {ours['memory_mb']:.0f} MB of memory"
     )
     if not (rg := shutil.which("rg")):
         print("rg is not here (Debian package ripgrep): no ratio")
         return
     file = folder / "patterns"
-    file.write_text("\n".join(expressions(PATTERNS_BESIDE_RG)) + "\n")
+    file.write_text("\n".join(expressions(PATTERNS_FOR_RG)) + "\n")
     start_s = perf_counter()
     command = [rg, *RG_LIMITS, "-c", "-f", str(file), str(log)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -80,7 +80,7 @@ def beside_rg(log: Path, folder: Path) -> None:
 
 
 def scanned_apart(log: Path, patterns: int) -> dict[str, float]:
-    """One run in a process of its own, so that its memory is its own."""
+    """One run in a separate process, so that its memory is measured alone."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.match", str(log), str(patterns)], capture_output=True, text=True, check=True
     )
@@ -102,24 +102,24 @@ def scan_file(log: Path, patterns: int) -> dict[str, float]:
 
 
 def expressions(count: int) -> list[str]:
-    """As many patterns as wanted, without the names of their groups: ripgrep wants each name once only."""
+    """`count` patterns without the names of their groups: ripgrep accepts each name once only."""
     patterns = [pattern for rule in some_rules(count) for pattern in rule.spec.patterns][:count]
     return [re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in patterns]
 
 
 def some_rules(count: int) -> Iterator[Rule]:
-    """Rules of the catalogue, then made-up ones in their manner, until there are `count` patterns."""
+    """Rules of the catalogue, then similar made-up ones, until there are `count` patterns."""
     for rule in sorted(load().rules, key=lambda rule: rule.spec.id not in RULES_OF_THE_HITS):
-        kept = tuple(pattern for pattern in rule.spec.patterns if one_line(pattern))[: max(0, count)]
-        if kept and rule.spec.detect == "line":
-            count -= len(kept)
-            yield Rule(rule.spec.model_copy(update={"patterns": kept}), rule.place, rule.key_field, rule.finer)
+        patterns = tuple(pattern for pattern in rule.spec.patterns if is_single_line(pattern))[: max(0, count)]
+        if patterns and rule.spec.detect == "line":
+            count -= len(patterns)
+            yield Rule(rule.spec.model_copy(update={"patterns": patterns}), rule.place, rule.key_field, rule.finer)
     for number in range(max(0, count)):
         yield Rule(made_up(number))
 
 
-def one_line(pattern: str) -> bool:
-    """Whether ripgrep takes the pattern without its multi-line mode."""
+def is_single_line(pattern: str) -> bool:
+    """Whether ripgrep accepts the pattern without its multi-line mode."""
     return "\\n" not in re.sub(r"\[\^[^\]]*\]", "", pattern) and "\\x0a" not in pattern
 
 

@@ -1,4 +1,4 @@
-"""How many of many made-up credentials are taken out of log lines, and how much else is: `python -m bench.redaction`.
+"""How many made-up credentials are redacted in log lines, and how much other text is: `python -m bench.redaction`.
 
 Exit code 1 when a secret stays, or a line without one is changed.
 """
@@ -24,7 +24,7 @@ _MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
 
 
 class Recall(NamedTuple):
-    """`left` still show a piece of the secret; of `too_much`, more than the secret went."""
+    """`left` still show a piece of the secret; `too_much` lost more than the secret."""
 
     count: int
     left: list[Shape]
@@ -32,7 +32,7 @@ class Recall(NamedTuple):
 
 
 def recall_of(redactor: Redactor, found: Sequence[Shape]) -> Recall:
-    """What became of these lines."""
+    """The result for these lines."""
     left, too_much = [], []
     for shape in found:
         text = redactor.redact(shape.line.encode()).text.decode()
@@ -66,14 +66,15 @@ def _pieces(secret: str) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the figures, and what was missed."""
+    """Print the figures and the misses."""
     redactor = load_redactor()
     fixed = recall_of(redactor, shapes(SEED))
     many = recall_of(redactor, [shape for seed in OTHER_SEEDS for shape in shapes(seed)])
     examples, changed = changed_examples(redactor)
-    for name, told in (("200 shapes", fixed), (f"{many.count} shapes of {len(OTHER_SEEDS)} other seeds", many)):
-        taken = told.count - len(told.left)
-        print(f"{name}: {taken} of {told.count} secrets taken out; of {len(told.too_much)} lines more than the secret")
+    for name, recall in (("200 shapes", fixed), (f"{many.count} shapes of {len(OTHER_SEEDS)} other seeds", many)):
+        redacted = recall.count - len(recall.left)
+        lost = len(recall.too_much)
+        print(f"{name}: {redacted} of {recall.count} secrets redacted; {lost} lines lost more than the secret")
     print(f"{examples} examples of the rules: {len(changed)} changed")
     for shape in {(shape.kind, shape.line): shape for shape in (*fixed.left, *many.left)}.values():
         print(f"left      {shape.kind}: {shape.line!r}")

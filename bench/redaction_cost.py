@@ -1,6 +1,6 @@
-"""What redaction adds to scanning, `python -m bench.redaction_cost`: it is timed alone, on what a scan found.
+"""What redaction adds to scanning, `python -m bench.redaction_cost`: timed alone, on the matches of a scan.
 
-Every line has a hit, because only what is kept is looked at: a share of `HITS` of a stream's lines pays this.
+Every line has a hit, because only stored text is redacted: a share of `HITS` of a stream's lines costs this.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ A_TIME_NS: Final = 1_767_225_600_000_000_000
 
 
 def main() -> None:
-    """A row for lines as the rules' examples have them, and for some with secrets."""
+    """A row for the rules' examples, and one for lines with secrets."""
     gc.disable()
     rules, redactor = load(), load_redactor()
     examples = [line for rule in rules.rules if rule.spec.examples for line in rule.spec.examples.matches]
-    secret = [f"torch.OutOfMemoryError: CUDA out of memory. {one.line}" for one in shapes(1) if "\n" not in one.line]
+    secret = [
+        f"torch.OutOfMemoryError: CUDA out of memory. {shape.line}" for shape in shapes(1) if "\n" not in shape.line
+    ]
     for name, lines in (("examples of the rules", examples), ("lines with a secret", secret)):
         scanner, batch = BatchScanner(rules, "bench"), _batch(lines)
         matches = scanner.scan(batch).matches

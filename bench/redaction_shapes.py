@@ -1,4 +1,4 @@
-"""Lines with a made-up credential in them: each kind of secret in the surroundings that it is met in, from a seed."""
+"""Lines with a made-up credential: each kind of secret in its typical surroundings, from a seed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _URL_SAFE: Final = _WORD + "-_"
 
 @dataclass(frozen=True)
 class Shape:
-    """A line and the secret in it; what stands around the secret should stay."""
+    """A line and the secret in it; the text around the secret should stay."""
 
     kind: str
     line: str
@@ -30,7 +30,7 @@ class Shape:
 
 
 def shapes(seed: int, count: int = 200) -> list[Shape]:
-    """So many different ones, every kind among them; the same ones for the same seed."""
+    """`count` different shapes, every kind among them; the same ones for the same seed."""
     rng = Random(seed)
     ways = [
         (kind, name, make, around) for kind, (names, make, found) in KINDS.items() for name in names for around in found
@@ -51,7 +51,7 @@ def _of(alphabet: str, length: int, prefix: str = "", suffix: str = "") -> Make:
 
 
 def _password(rng: Random) -> str:
-    """As people and generators choose them: letters and digits, some signs within."""
+    """Like those of people and generators: letters and digits with some signs."""
     signs = "".join(rng.choices("!#$%^*-_+.?@", k=2))
     return rng.choice(_LOWER) + "".join(rng.choices(_WORD, k=rng.randint(5, 12))) + signs + rng.choice(_DIGITS)
 
@@ -152,7 +152,7 @@ BARE: Final[list[Around]] = [
     lambda _, secret: f'  File "train.py", line 12, in <module>\n    login("{secret}")',
     lambda _, secret: f"ps: root 4711 0.3 python /app/main.py {secret}",
 ]
-"""Around a token that shows by itself what it is."""
+"""Around a token with a recognizable form."""
 
 CLONE: Final[list[Around]] = [
     lambda _, secret: f"fatal: unable to access 'https://oauth2:{secret}@git.example.org/acme/train.git/': 403",
@@ -391,4 +391,4 @@ KINDS: Final[dict[str, tuple[list[str], Make, list[Around]]]] = {
         [lambda name, secret: f"GET /v1/runs?{name}={secret}&limit=10 HTTP/1.1"],
     ),
 }
-"""Kind -> (the names it goes by, how to make one, what stands around it)."""
+"""Kind -> (its names, how to make one, the text around it)."""

@@ -17,7 +17,7 @@ from deploy.dev.process import EPICENTER, free_ports
 
 
 def counted(web_port: int) -> dict[str, float]:
-    """What the worker at this port counts, summed over labels; nothing while it does not answer."""
+    """The metrics of the worker at this port, summed over labels; empty while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
@@ -31,7 +31,7 @@ def counted(web_port: int) -> dict[str, float]:
 
 
 class Servers(NamedTuple):
-    """Where they are; all of a worker's settings that have to do with it are in `env`."""
+    """The addresses; `env` has the worker's settings for them."""
 
     bootstrap: str
     store: str
@@ -41,18 +41,18 @@ class Servers(NamedTuple):
 
     @property
     def raw_topic(self) -> str:
-        """Where lines go."""
+        """The topic of the lines."""
         return f"{self.prefix}.raw"
 
     @property
     def env(self) -> dict[str, str]:
-        """Of our commands."""
+        """The environment of our commands."""
         given = {"KAFKA": self.bootstrap, "STORE": self.store, "DATA_DIR": f"{self.folder}/data", "PREFIX": self.prefix,
                  "RAW_TOPIC": self.raw_topic, "WEB_PORT": str(self.web_port)}  # fmt: skip
         return {**os.environ, **{f"EPICENTER_{name}": value for name, value in given.items()}}
 
     def counted(self) -> dict[str, float]:
-        """What the worker counts."""
+        """The metrics of the worker."""
         return counted(self.web_port)
 
     def prepare(self) -> None:

@@ -1,7 +1,7 @@
-"""A worker at a steady rate for an hour: memory, lag, open files and the raw topic's disk, which have to be flat.
+"""A worker at a steady rate for an hour: memory, lag, open files and the raw topic's disk must stay flat.
 
-Writes docs/soak.csv and docs/soak.svg. `SOAK_MINUTES` and `SOAK_LINES` (a second; else 80 % of what a first minute
-measures) change it.
+Writes docs/soak.csv and docs/soak.svg. `SOAK_MINUTES` and `SOAK_LINES` (a second; by default 80 % of the peak that a
+first minute measures) change it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PEAK_S: Final = 60.0
 SAMPLES: Final = 300
 DOCS: Final = Path(__file__).parents[1] / "docs"
 
-MAX_KEPT_BYTES: Final = 256 << 20
-"""Of each raw partition; a topic of a day would only be flat after a day."""
+RETENTION_BYTES: Final = 256 << 20
+"""Of each raw partition; with a retention of a day the topic would grow for a day."""
 
 
 class Sample(NamedTuple):
-    """What one look at the worker and the broker's folder told."""
+    """One measurement of the worker and the broker's folder."""
 
     minute: float
     memory_mb: float
@@ -65,7 +65,7 @@ BOUNDS: Final = {
 
 
 async def soak(kafka: Servers) -> list[Sample]:
-    """Run it; what was seen over time."""
+    """Run it; gives the samples."""
     await _make_raw_topic(kafka)
     kafka.prepare()
     worker = subprocess.Popen([*EPICENTER, "worker"], env=kafka.env)
@@ -89,25 +89,25 @@ async def soak(kafka: Servers) -> list[Sample]:
 async def _make_raw_topic(kafka: Servers) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     await admin.start()
-    kept = {
-        "retention.bytes": str(MAX_KEPT_BYTES),
-        "segment.bytes": str(MAX_KEPT_BYTES // 8),
+    retention = {
+        "retention.bytes": str(RETENTION_BYTES),
+        "segment.bytes": str(RETENTION_BYTES // 8),
         "file.delete.delay.ms": "1000",
     }
-    await admin.create_topics([NewTopic(kafka.raw_topic, PARTITIONS, 1, topic_configs=kept)])
+    await admin.create_topics([NewTopic(kafka.raw_topic, PARTITIONS, 1, topic_configs=retention)])
     await admin.close()
 
 
 async def _peak(kafka: Servers) -> float:
-    """Lines a second that the worker takes when more come than it can take, beside the sender and the broker."""
+    """Lines a second that an overloaded worker processes next to the sender and the broker."""
     done = asyncio.Event()
-    flood = asyncio.create_task(LiveCluster(kafka.bootstrap, kafka.raw_topic, NODES, MORE_THAN_ANY).run(done))
+    overload = asyncio.create_task(LiveCluster(kafka.bootstrap, kafka.raw_topic, NODES, MORE_THAN_ANY).run(done))
     await asyncio.sleep(PEAK_S / 2)
     before, begun_s = await _records(kafka), time.monotonic()
     await asyncio.sleep(PEAK_S / 2)
     rate = (await _records(kafka) - before) / (time.monotonic() - begun_s)
     done.set()
-    await flood
+    await overload
     while (await asyncio.to_thread(kafka.counted))["epicenter_lag_records"] > rate:
         await asyncio.sleep(1)
     return rate
@@ -182,10 +182,10 @@ def plot(samples: Sequence[Sample]) -> str:
     ET.SubElement(root, "rect", {"width": "100%", "height": "100%", "fill": "white"})
     longest = samples[-1].minute or 1
     for number, name in enumerate(names):
-        top, most = GAP + number * (HEIGHT + GAP), max(getattr(one, name) for one in samples) or 1
+        top, most = GAP + number * (HEIGHT + GAP), max(getattr(sample, name) for sample in samples) or 1
         points = [
-            (LEFT + one.minute / longest * (WIDTH - LEFT - 10), top + HEIGHT * (1 - getattr(one, name) / most))
-            for one in samples
+            (LEFT + sample.minute / longest * (WIDTH - LEFT - 10), top + HEIGHT * (1 - getattr(sample, name) / most))
+            for sample in samples
         ]
         frame = {"x": str(LEFT), "y": str(top), "width": str(WIDTH - LEFT - 10), "height": str(HEIGHT)}
         ET.SubElement(root, "rect", {**frame, "fill": "none", "stroke": "#bbb"})

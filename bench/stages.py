@@ -1,6 +1,6 @@
-"""Where the time of a line goes: the hot path stage by stage, in one process and without a broker.
+"""The cost of a line on the hot path, stage by stage, in one process and without a broker.
 
-Each row repeats the row above it and does one thing more; its figure is what that costs, the best of some runs.
+Each row repeats the row above it and does one thing more; its figure is the cost of that, the best of some runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CODECS: Final = {
 
 
 def main() -> None:
-    """A table for the codec that is named, lz4 by default."""
+    """Print a table for the given codec, lz4 by default."""
     codec = sys.argv[1] if len(sys.argv) > 1 else "lz4"
     fetches = list(fetched(CODECS[codec], quiet=False))
     quiet = list(fetched(CODECS[codec], quiet=True))
@@ -64,20 +64,20 @@ def main() -> None:
         "values and keys as columns": columns_ns - decode_ns,
         "one text of them": join_ns - columns_ns,
         f"search it for {PATTERNS} patterns": search_ns - join_ns,
-        "marks in the same search, escapes, odd envelopes": prefilter_ns - search_ns,
-        "who was alive, and the rest": quiet_ns - prefilter_ns,
+        "marks in the same search, escapes, suspicious envelopes": prefilter_ns - search_ns,
+        "liveness, and the rest": quiet_ns - prefilter_ns,
         f"{HITS:.1%} hits and {HEARTBEATS:.0%} heartbeats": all_ns - quiet_ns,
         "all of it": all_ns,
-        "(the catalogue's patterns instead, more)": catalogue_ns - search_ns,
+        "(the catalogue's patterns instead, in addition)": catalogue_ns - search_ns,
     }
     for name, nanoseconds in rows.items():
-        print(f"{name:<48} {nanoseconds:6.0f} ns a line")
+        print(f"{name:<56} {nanoseconds:6.0f} ns a line")
     size_bytes = sum(len(content) for _, content, _ in fetches)
-    print(f"{'as a broker keeps it (' + codec + ')':<48} {size_bytes / RECORDS:6.0f} bytes a line")
+    print(f"{'as a broker stores it (' + codec + ')':<56} {size_bytes / RECORDS:6.0f} bytes a line")
 
 
 def fetched(codec: int, quiet: bool) -> Iterator[tuple[TopicPartition, bytes, int]]:
-    """(partition, what a broker sends, its first offset) of all fetches."""
+    """(partition, bytes of the broker's answer, first offset) of all fetches."""
     records = envelopes(RECORDS, share=0.0 if quiet else 1.0)
     batches: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
     for number in range(RECORDS // RECORDS_A_BATCH):
@@ -93,7 +93,7 @@ def fetched(codec: int, quiet: bool) -> Iterator[tuple[TopicPartition, bytes, in
 
 
 def cost_ns(fetches: list[tuple[TopicPartition, bytes, int]], work: Callable[[Chunk], Any]) -> float:
-    """Processor time of a line when this is done with every chunk."""
+    """CPU time a line of this work on every chunk."""
     best_s = float("inf")
     for _ in range(RUNS):
         begun_s = process_time()
@@ -111,7 +111,7 @@ def as_batch(chunk: Chunk) -> Any:
 
 
 def scanning(rules: RuleSet) -> Callable[[Chunk], Any]:
-    """All that is done with a chunk."""
+    """The whole work on a chunk."""
     scanner = BlockBuffer(BatchScanner(rules, "bench"))
     return lambda chunk: scanner.scan(as_batch(chunk))
 

@@ -1,4 +1,4 @@
-"""How long a command takes to start: with the rules that are shipped, and with 5,000 more; with and without its cache.
+"""How long a command takes to start: with the shipped rules, and with 5,000 more; with and without its cache.
 
 python -m bench.start
 """
@@ -36,12 +36,12 @@ def main() -> None:
                 cold_s, cold_cpu_s = timed([*command, *packs], env)
                 warm = [timed([*command, *packs], env) for _ in range(RUNS)]
                 warm_s, warm_cpu_s = (median(column) for column in zip(*warm, strict=True))
-                told = f"{name}: {' '.join(command[:1] if command[0] == 'match' else command)}"
-                print(f"{told:44}{cold_s:14.2f}{cold_cpu_s:8.2f}{warm_s:14.2f}{warm_cpu_s:8.2f}")
+                label = f"{name}: {' '.join(command[:1] if command[0] == 'match' else command)}"
+                print(f"{label:44}{cold_s:14.2f}{cold_cpu_s:8.2f}{warm_s:14.2f}{warm_cpu_s:8.2f}")
 
 
 def write_pack(file: Path, rules: int) -> None:
-    """A pack of made-up rules, as somebody would write it."""
+    """Write a pack of made-up rules, as a user would."""
     specs = (made_up(number).model_dump(mode="json", by_alias=True, exclude_defaults=True) for number in range(rules))
     file.write_text(yaml.dump({"pack": "many", "rules": list(specs)}, Dumper=yaml.CSafeDumper, sort_keys=False))
 

@@ -1,7 +1,7 @@
 """A storm through a real broker, workers and a store: nothing lost, one incident, memory bounded: `make bench-storm`.
 
-A GPU falls off its bus; ten minutes later every other rank of its job times out within 5 s; then the ranks go on to say
-so, `BENCH_RATE` lines a second for `BENCH_SECONDS`, as the clock goes. Event time is real time; settings are default.
+A GPU falls off its bus; ten minutes later every other rank of its job times out within 5 s; then the ranks repeat
+it, `BENCH_RATE` lines a second for `BENCH_SECONDS` of real time. Event time is real time; settings are the defaults.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def record(at_ns: int, node: str, text: str, job: str = "", rank: int | None = N
     return Record(node, orjson.dumps(envelope | ({} if rank is None else {"rank": rank})))
 
 
-def said_by(kind: str, rank: int) -> Iterator[str]:
-    """What a rank prints, with its own number in it."""
+def printed_by(kind: str, rank: int) -> Iterator[str]:
+    """The lines of a rank, with its number in them."""
     return (re.sub(r"(rank ?)25\b", rf"\g<1>{rank}", line, flags=re.IGNORECASE) for line in LINES[kind])
 
 
 def before(job: Job, begin_ns: int, end_ns: int) -> Iterator[Record]:
-    """The job trains: the last rank tells the steps, and every node is heard of now and then."""
+    """The job trains: the last rank reports the steps, and every node logs now and then."""
     for step, at_ns in enumerate(range(begin_ns, end_ns, STEP_S * NS_PER_S)):
         if step % 30 == 0:
             for node in job.nodes:
@@ -75,25 +75,25 @@ def fault(job: Job, node: str, at_ns: int) -> Iterator[Record]:
 
 
 def time_outs(job: Job, node: str, fault_ns: int) -> Iterator[Record]:
-    """All ranks but the one without its GPU give up."""
+    """All ranks but the one without its GPU time out."""
     dead = job.nodes.index(node) * GPUS + 3
     for rank in job.ranks:
         if rank != dead:
             at_ns = timed_out_ns(fault_ns, rank)
-            for number, text in enumerate(said_by("timed_out_rank", rank)):
+            for number, text in enumerate(printed_by("timed_out_rank", rank)):
                 yield record(at_ns + number * 1_000_000, job.node_of(rank), text, job.name, rank)
 
 
-def shouts(job: Job, at_ns: int, second: int) -> Iterator[Record]:
-    """A second of the storm: one rank after the other says once more that it timed out."""
+def repeats(job: Job, at_ns: int, second: int) -> Iterator[Record]:
+    """A second of the storm: one rank after the other repeats its time-out."""
     for number in range(RATE):
         rank = (second * RATE + number) % len(job.ranks)
-        (text, *_) = said_by("timed_out_rank", rank)
+        (text, *_) = printed_by("timed_out_rank", rank)
         yield record(at_ns + number * NS_PER_S // RATE, job.node_of(rank), text, job.name, rank)
 
 
 class Sent(NamedTuple):
-    """What was written, and the matches that it holds."""
+    """The number of records sent, and of their matches."""
 
     records: int
     matches: int
@@ -101,7 +101,7 @@ class Sent(NamedTuple):
 
 
 async def storm(cluster: Cluster, job: Job, node: str) -> Sent:
-    """Write it all, in time."""
+    """Send it all, in time."""
     producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, compression_type="lz4", max_batch_size=1 << 20)
     await producer.start()
     fault_ns = time_ns() - TIMEOUT_S * NS_PER_S
@@ -109,26 +109,26 @@ async def storm(cluster: Cluster, job: Job, node: str) -> Sent:
     calm = await send(producer, topic, before(job, fault_ns - 1800 * NS_PER_S, fault_ns))
     failures = await send(producer, topic, fault(job, node, fault_ns))
     failures += await send(producer, topic, time_outs(job, node, fault_ns))
-    begun_s, begun_ns, shouted = monotonic(), time_ns(), 0
+    begun_s, begun_ns, repeated = monotonic(), time_ns(), 0
     for second in range(SECONDS):
-        shouted += await send(producer, topic, shouts(job, begun_ns + second * NS_PER_S, second))
+        repeated += await send(producer, topic, repeats(job, begun_ns + second * NS_PER_S, second))
         await asyncio.sleep(max(0.0, begun_s + second + 1 - monotonic()))
     await producer.stop()
-    told = matches["lost_gpu"] + matches["timed_out_rank"] * (len(job.ranks) - 1) + shouted
-    return Sent(calm + failures + shouted, told, monotonic())
+    expected = matches["lost_gpu"] + matches["timed_out_rank"] * (len(job.ranks) - 1) + repeated
+    return Sent(calm + failures + repeated, expected, monotonic())
 
 
 async def send(producer: AIOKafkaProducer, topic: str, records: Iterable[Record]) -> int:
-    """Each node's records in order to a partition of its own; how many they were."""
+    """Each node's records in order to one partition; gives their number."""
     by_partition: list[list[Record]] = [[] for _ in range(PARTITIONS)]
-    for one in records:
-        by_partition[int(one.node.removeprefix("node")) % PARTITIONS].append(one)
+    for line in records:
+        by_partition[int(line.node.removeprefix("node")) % PARTITIONS].append(line)
     waiting = []
     for partition, of_partition in enumerate(by_partition):
         for first in range(0, len(of_partition), RECORDS_A_BATCH):
             batch = producer.create_batch()
-            for one in of_partition[first : first + RECORDS_A_BATCH]:
-                batch.append(key=one.node.encode(), value=one.value, timestamp=None)
+            for line in of_partition[first : first + RECORDS_A_BATCH]:
+                batch.append(key=line.node.encode(), value=line.value, timestamp=None)
             batch.close()
             waiting.append(await producer.send_batch(batch, topic, partition=partition))
     await asyncio.gather(*waiting)
@@ -140,7 +140,7 @@ COUNTED = ("records", "matched_records", "quiet_records", "dead_letters")
 
 
 def stored(cluster: Cluster) -> Row:
-    """What the store holds of it."""
+    """The stored results."""
     client = connect(cluster.store)
     rules = ", ".join(f"'{rule}'" for rule in FAILURE_RULES)
     try:
@@ -166,7 +166,7 @@ def newest_count(cluster: Cluster) -> int:
 
 
 def settled_s(cluster: Cluster, sent: Sent) -> float:
-    """Seconds from the last record to the last change of the incident; what is missing shows in the table."""
+    """Seconds from the last record to the last change of the incident; losses appear in the table."""
     count, changed_s, begun_s = -1, monotonic(), monotonic()
     while monotonic() - changed_s < (20 if count >= sent.matches else 120) and monotonic() - begun_s < PATIENCE_S:
         now = newest_count(cluster)
@@ -177,7 +177,7 @@ def settled_s(cluster: Cluster, sent: Sent) -> float:
 
 
 def accounts(workers: Sequence[Worker]) -> dict[str, dict[str, float]]:
-    """What became of the records of each raw partition, over all workers."""
+    """The counts of each raw partition's records, over all workers."""
     found: dict[str, dict[str, float]] = {}
     for worker in workers:
         for name, source, value in re.findall(
@@ -190,19 +190,19 @@ def accounts(workers: Sequence[Worker]) -> dict[str, dict[str, float]]:
 
 
 def peak_mb(worker: Worker) -> float:
-    """The most memory that the worker ever had."""
+    """The peak memory of the worker."""
     status = Path(f"/proc/{worker.process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1000  # type: ignore[index]
 
 
 def cpu_s(worker: Worker) -> float:
-    """Seconds of the processor that the worker took."""
+    """CPU seconds of the worker."""
     fields = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    """The storm, then what became of it: for people on standard error, JSON on standard output."""
+    """Run the storm; print the results for people on standard error, JSON on standard output."""
     (job,) = jobs(1, RANKS // GPUS)
     node = job.nodes[len(job.nodes) * 3 // 5]
     with tempfile.TemporaryDirectory(prefix="epicenter-storm-") as name:
@@ -211,22 +211,24 @@ def main() -> None:
             cluster = Cluster(broker.bootstrap, store.dsn, folder, ALLOWED_LATENESS="5s", ADVANCE_WHEN_IDLE="true")
             workers = [cluster.start_worker() for _ in range(WORKERS)]
             try:
-                eventually(lambda: sum(one.metric("epicenter_partitions") for one in workers) == PARTITIONS, 60, "all")
+                eventually(
+                    lambda: sum(worker.metric("epicenter_partitions") for worker in workers) == PARTITIONS, 60, "all"
+                )
                 sent = asyncio.run(storm(cluster, job, node))
                 final_s = settled_s(cluster, sent)
                 row = {"sent": sent.records, "failures_sent": sent.matches, "to_final_s": final_s, **stored(cluster)}
                 row["partitions"] = accounts(workers)
-                row["matches"] = sum(matches_of(one) for one in workers)
-                row["peak_mb"] = [peak_mb(one) for one in workers]
-                row["cpu_s"] = [cpu_s(one) for one in workers]
-                row["snapshots"] = [snapshot_of(one) for one in workers]
+                row["matches"] = sum(matches_of(worker) for worker in workers)
+                row["peak_mb"] = [peak_mb(worker) for worker in workers]
+                row["cpu_s"] = [cpu_s(worker) for worker in workers]
+                row["snapshots"] = [snapshot_of(worker) for worker in workers]
             finally:
                 cluster.stop()
     report(row, node)
 
 
 def matches_of(worker: Worker) -> float:
-    """How many failures the worker matched."""
+    """The failures that the worker matched."""
     lines = worker.get("/metrics").splitlines()
     wanted = tuple(f'epicenter_matches_total{{rule="{rule}"}}' for rule in FAILURE_RULES)
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(wanted))
@@ -238,20 +240,21 @@ def snapshot_of(worker: Worker) -> dict[str, float]:
 
 
 def report(row: Row, node: str) -> None:
-    """The table, and what is wrong with it."""
-    totals = {name: sum(one[name] for one in row["partitions"].values()) for name in COUNTED}
+    """Print the checks and the figures; exit with 1 when a check fails."""
+    totals = {name: sum(counts[name] for counts in row["partitions"].values()) for name in COUNTED}
     is_balanced = all(
-        one["records"] == one["matched_records"] + one["quiet_records"] + one["dead_letters"]
-        for one in row["partitions"].values()
+        counts["records"] == counts["matched_records"] + counts["quiet_records"] + counts["dead_letters"]
+        for counts in row["partitions"].values()
     )
     checks = {
-        f"one incident, root xid-79 on {node}": [one[:2] for one in row["incidents"]] == [("xid-79", node)],
+        f"one incident, root xid-79 on {node}": [incident[:2] for incident in row["incidents"]] == [("xid-79", node)],
         "records in = records sent": totals["records"] == row["sent"],
         "records = matched + quiet + dead in each partition": is_balanced,
         "no dead letters": totals["dead_letters"] == 0,
         "matches = failures sent": row["matches"] == row["failures_sent"],
         "rows in the store = failures sent": row["rows"] == row["failures_sent"],
-        "signals of the incident >= failures sent": sum(one[2] for one in row["incidents"]) >= row["failures_sent"],
+        "signals of the incident >= failures sent": sum(incident[2] for incident in row["incidents"])
+        >= row["failures_sent"],
     }
     for what, holds in checks.items():
         print(f"{'yes' if holds else 'NO ':<4}{what}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Lines a second from a real broker: the worker to matches, beside a bare consumer and a plain Faust agent.
+"""Lines a second from a real broker to matches, compared with a bare consumer and a plain Faust agent.
 
-Each way runs in a process of its own over the same topics, one after the other. Where broker and worker share two
-cores the broker slows the worker down, so the figure that counts is the processor time of the worker's own process.
+Each way runs in a separate process over the same topics, one after the other. Where broker and worker share two cores
+the broker slows the worker down, so the figure that counts is the CPU time of the worker's process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SAMPLE_S = 0.5
 
 
 class Pace(NamedTuple):
-    """How fast a process got through records: by the clock, and by its own processor time."""
+    """How fast a process read records: by the clock, and by its CPU time."""
 
     lines_per_s: float
     lines_per_core_s: float
@@ -89,9 +89,9 @@ def scanned(env: dict[str, str], topic: str, name: str, patterns: int) -> Pace:
 
 
 def two_workers(env: dict[str, str]) -> Pace:
-    """Two that share the partitions of a topic, from when both have theirs."""
+    """Two workers that share the partitions of a topic, from the moment when both have theirs."""
     with matching(env, RAW, "two", PATTERNS, workers=2) as workers:
-        while [one.counted().get("epicenter_partitions") for one in workers] != [PARTITIONS / 2] * 2:
+        while [worker.counted().get("epicenter_partitions") for worker in workers] != [PARTITIONS / 2] * 2:
             time.sleep(SAMPLE_S)
         return pace_of(workers)
 
@@ -106,14 +106,14 @@ def matching(env: dict[str, str], topic: str, name: str, patterns: int, workers:
     try:
         yield started
     finally:
-        for one in started:
-            one.process.terminate()
-        for one in started:
-            one.process.wait()
+        for worker in started:
+            worker.process.terminate()
+        for worker in started:
+            worker.process.wait()
 
 
 class Worker:
-    """A process of its own that matches so many patterns."""
+    """A separate process that matches `patterns` patterns."""
 
     def __init__(self, env: dict[str, str], patterns: int):
         self._port = free_ports(1)[0]
@@ -122,14 +122,14 @@ class Worker:
         self.process = subprocess.Popen([sys.executable, "-m", "bench.stream", "match", str(patterns)], env=env)
 
     def counted(self) -> dict[str, float]:
-        """What it counts; nothing while it does not answer."""
+        """Its metrics; empty while it does not answer."""
         if self.process.poll() is not None:
             raise SystemExit(f"the worker ended: {self.process.returncode}")
         return counted(self._port)
 
 
 class Sample(NamedTuple):
-    """How far workers are together."""
+    """The progress of all workers together."""
 
     time_s: float
     records: float
@@ -138,18 +138,18 @@ class Sample(NamedTuple):
 
 
 def sample(workers: Sequence[Worker]) -> Sample:
-    """Now; no records while one of them does not answer."""
-    told = [one.counted() for one in workers]
-    if not all(told):
+    """The current progress; no records while one of them does not answer."""
+    metrics = [worker.counted() for worker in workers]
+    if not all(metrics):
         return Sample(time.perf_counter(), 0.0, 0.0, 0.0)
-    records = sum(one.get("epicenter_records_total", 0.0) for one in told)
-    cpu_s = sum(one["process_cpu_seconds_total"] for one in told)
-    peak_mb = max(one["process_resident_memory_bytes"] for one in told) / 1e6
+    records = sum(counts.get("epicenter_records_total", 0.0) for counts in metrics)
+    cpu_s = sum(counts["process_cpu_seconds_total"] for counts in metrics)
+    peak_mb = max(counts["process_resident_memory_bytes"] for counts in metrics) / 1e6
     return Sample(time.perf_counter(), records, cpu_s, peak_mb)
 
 
 def pace_of(workers: Sequence[Worker]) -> Pace:
-    """From the first records that are counted, when the start is over, to the last of the topic."""
+    """From the first counted records, after the start, to the last of the topic."""
     first = last = sample(workers)
     while last.records < RECORDS:
         time.sleep(SAMPLE_S)
@@ -160,7 +160,7 @@ def pace_of(workers: Sequence[Worker]) -> Pace:
 
 
 def match(patterns: str) -> None:
-    """A worker with so many patterns, or with the whole catalogue."""
+    """A worker with `patterns` patterns; 0: the whole catalogue."""
     settings, count = Settings(), int(patterns)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     rules = RuleSet(tuple(some_rules(count)), (), marks=MARKS) if count else load(marks=MARKS)
@@ -216,11 +216,11 @@ def report(paces: dict[str, Pace]) -> None:
     bare_pace, *_, agent_pace = paces.values()
     print(f"{'way':<36} {'lines/core-s':>13} {'lines/s':>10} {'x bare':>7} {'x agent':>8} {'MB':>5}", file=sys.stderr)
     for way, pace in paces.items():
-        beside_bare = pace.lines_per_core_s / bare_pace.lines_per_core_s
-        beside_agent = pace.lines_per_core_s / agent_pace.lines_per_core_s
+        over_bare = pace.lines_per_core_s / bare_pace.lines_per_core_s
+        over_agent = pace.lines_per_core_s / agent_pace.lines_per_core_s
         print(
-            f"{way:<36} {pace.lines_per_core_s:>13,.0f} {pace.lines_per_s:>10,.0f} {beside_bare:>6.2f}x "
-            f"{beside_agent:>7.1f}x {pace.peak_mb:>5.0f}",
+            f"{way:<36} {pace.lines_per_core_s:>13,.0f} {pace.lines_per_s:>10,.0f} {over_bare:>6.2f}x "
+            f"{over_agent:>7.1f}x {pace.peak_mb:>5.0f}",
             file=sys.stderr,
         )
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}

@@ -15,7 +15,7 @@ RECORDS_A_BATCH: Final = 500
 PARTITIONS: Final = 4
 START_S: Final = 1_772_442_000
 RECORDS_A_SECOND: Final = 1_000_000
-"""Event time goes on at the rate that we want to keep up with."""
+"""Event time advances at the rate of the goal."""
 
 HITS, HEARTBEATS = 0.001, 0.01
 HIT = "[  {n}.123456] NVRM: Xid (PCI:0000:61:00): 31, pid={n}, name=python3, Ch 00000008, intr 10000000. MMU Fault"
@@ -29,7 +29,7 @@ QUIET = (
 
 
 def envelopes(count: int, seed: int = 1, share: float = 1.0) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) of so many records; each batch comes from one node. `share` of the usual hits and heartbeats."""
+    """(key, value) of `count` records; each batch comes from one node. `share` of the usual hits and heartbeats."""
     tails = [list(_tails(random.Random(seed + node), node, share)) for node in range(NODES)]
     chance = random.Random(seed)
     for number in range(count):

@@ -1,8 +1,8 @@
-"""Seconds until a standby worker goes on after `kill -9` of the active one, at default settings: `make bench-takeover`.
+"""Seconds until a standby worker takes over after `kill -9` of the active one, at defaults: `make bench-takeover`.
 
-A line about a node of its own is written every 200 ms all the while. The worker that correlates is killed; counted is
-the time until the groups commit beyond where they stood, and until the store has an incident of a line written after
-the kill; beside it what such a line takes while nothing is wrong.
+Every 200 ms a line about another node is written. The worker that correlates is killed; measured is the time until the
+groups commit beyond their last offsets, and until the store has an incident of a line written after the kill; for
+comparison, how long such a line takes without a kill.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
 EVERY_S = 0.2
 PATIENCE_S = 60
 SETTLES_S = 0.5
-"""A commit that was on its way arrives within this, and no standby takes over so soon."""
+"""A commit in flight arrives within this time, and no standby takes over so soon."""
 
 XID = "kernel: [ 12.000001] NVRM: Xid (PCI:0000:9a:00): 79, pid=8129, name=python3, GPU has fallen off the bus."
 
 
 class Feed:
-    """Lines written one by one; when each was written."""
+    """Writes lines one by one, and records the time of each."""
 
     def __init__(self, cluster: Cluster):
         self._cluster = cluster
@@ -52,7 +52,7 @@ class Feed:
         asyncio.run(self._run())
 
     def stop(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._stopped.set()
 
     async def _run(self) -> None:
@@ -69,7 +69,7 @@ class Feed:
 
 @contextmanager
 def feeding(cluster: Cluster) -> Iterator[Feed]:
-    """A feed in a thread of its own."""
+    """A feed in a separate thread."""
     feed = Feed(cluster)
     thread = threading.Thread(target=feed.run)
     thread.start()
@@ -81,7 +81,7 @@ def feeding(cluster: Cluster) -> Iterator[Feed]:
 
 
 def newest_stored(cluster: Cluster) -> int:
-    """The number of the newest line of which the store has an incident."""
+    """The number of the newest line with an incident in the store."""
     client = connect(cluster.store)
     try:
         ((newest,),) = client.query("SELECT max(arrayMax(nodes)) FROM incidents")
@@ -91,22 +91,22 @@ def newest_stored(cluster: Cluster) -> int:
 
 
 def committed(cluster: Cluster, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """How far a group is by its commits."""
+    """The committed offsets of a group."""
 
-    async def ask() -> dict[TopicPartition, int]:
+    async def offsets() -> dict[TopicPartition, int]:
         admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap)
         await admin.start()
         try:
             found = await admin.list_consumer_group_offsets(group, partitions=list(partitions))
-            return {partition: one.offset for partition, one in found.items()}
+            return {partition: committed_at.offset for partition, committed_at in found.items()}
         finally:
             await admin.close()
 
-    return asyncio.run(ask())
+    return asyncio.run(offsets())
 
 
 def is_correlating(worker: Worker) -> bool:
-    """Whether it has told of signals: all nodes are of one cluster, so one worker does."""
+    """Whether it reports signals: all nodes are of one cluster, so one worker does."""
     return "epicenter_signals{" in worker.get("/metrics")
 
 

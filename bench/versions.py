@@ -28,9 +28,9 @@ DAY: Final = {"BENCH_HOURS": "2", "BENCH_RANKS": "8000"}
 
 
 class Bench(NamedTuple):
-    """A command of a checkout. `figure` finds what its output says that it took; without it CPU seconds count.
+    """A command of a checkout. `figure` finds the measured value in its output; without it CPU seconds count.
 
-    `is_rate`: the figure says how many a second, so that more is better.
+    `is_rate`: the value is a rate, so more is better.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Bench(NamedTuple):
 
 
 def benches(log: Path) -> Iterator[Bench]:
-    """The engine, the hot path, whole commands."""
+    """Benches of the engine, the hot path and whole commands."""
     python, epicenter = ".venv/bin/python", ".venv/bin/epicenter"
     correlate = (python, "-m", "bench.correlate")
     yield Bench("engine: matches", (*correlate, "rate"), r'"engine_per_s": ([\d.]+)', is_rate=True, env=RATE)
@@ -69,11 +69,11 @@ def main(other: Path, rounds: int, only: str, core: int) -> None:
 
 
 def compared(bench: Bench, other: Path, rounds: int) -> float:
-    """How fast this checkout is, where the other one is 1."""
+    """The speed of this checkout; that of the other one is 1."""
     before, after = [], []
     for _ in range(rounds):
-        before.append(taken(bench, other))
-        after.append(taken(bench, HERE))
+        before.append(measured(bench, other))
+        after.append(measured(bench, HERE))
     best = max if bench.is_rate else min
     old, new = best(before), best(after)
     ratio = new / old if bench.is_rate else old / new
@@ -81,7 +81,7 @@ def compared(bench: Bench, other: Path, rounds: int) -> float:
     return ratio
 
 
-def taken(bench: Bench, checkout: Path) -> float:
+def measured(bench: Bench, checkout: Path) -> float:
     """The figure of one run, or its CPU seconds."""
     before_s = cpu_s()
     done = subprocess.run(bench.command, cwd=checkout, env=os.environ | bench.env, capture_output=True, text=True)

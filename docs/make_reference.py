@@ -62,8 +62,8 @@ def commands() -> str:
     lines = ["# Commands", "", MADE, "", also, ""]
     for names, command in walk(cli, ("epicenter",)):
         usage = " ".join(command.collect_usage_pieces(click.Context(command)))
-        lines += [f"## {' '.join(names)}", "", f"`{' '.join(names)} {usage}`", "", *told(command.help or "")]
-        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        lines += [f"## {' '.join(names)}", "", f"`{' '.join(names)} {usage}`", "", *help_lines(command.help or "")]
+        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
         lines += [*table(("option", "value", "default", "meaning"), map(option_row, options)), ""] if options else []
     return "\n".join(lines)
 
@@ -79,7 +79,7 @@ def walk(command: click.Command, names: tuple[str, ...]) -> Iterator[tuple[tuple
             yield from walk(found, (*names, name))
 
 
-def told(help_text: str) -> list[str]:
+def help_lines(help_text: str) -> list[str]:
     """Help as Markdown: its example is code."""
     text = inspect.cleandoc(help_text).replace("\f", "")
     return [re.sub(r"^Example: (.*)", r"Example: `\1`", line) for line in text.splitlines()] + [""]
@@ -97,7 +97,7 @@ def option_row(option: click.Option) -> tuple[str, ...]:
 
 
 def shown_default(option: click.Option) -> str:
-    """What an option's own help shows as its default."""
+    """The default that an option's help shows."""
     if isinstance(option.show_default, str):
         return option.show_default
     return str(option.default) if option.show_default and not option.is_flag else ""
@@ -110,7 +110,7 @@ def settings() -> str:
 
 
 def setting_rows() -> Iterator[tuple[str, ...]]:
-    """One for each setting, in the order of the code."""
+    """A row for each setting, in the order of the code."""
     shown = Settings.model_json_schema(by_alias=True)["properties"]
     for field_name, field in Settings.model_fields.items():
         name = field.alias or field_name
@@ -127,10 +127,10 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
 
 def type_of(schema: dict[str, Any]) -> str:
     """A JSON schema's type in a word or two."""
-    kinds = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
     schema = kinds[0]
     if "enum" in schema:
-        return " or ".join(f"`{one}`" for one in schema["enum"])
+        return " or ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
         return "list of " + type_of(schema["items"])
     words = {"string": "text", "boolean": "true or false"}
@@ -169,7 +169,7 @@ def described() -> list[tuple[str, str, tuple[str, ...], str]]:
 
 def api() -> str:
     """Addresses, bodies, documents and tools for programs."""
-    questions = ((f"`{name}`", first_line(one)) for name, one in QUESTIONS.items())
+    questions = ((f"`{name}`", first_line(question)) for name, question in QUESTIONS.items())
     return API.substitute(
         made=MADE,
         routes="\n".join(table(("method", "address", "what"), route_rows())),
@@ -181,9 +181,9 @@ def api() -> str:
 
 
 def route_rows() -> Iterator[tuple[str, ...]]:
-    """Method, address and meaning of everything that the page answers."""
-    application = page(nobody, dict, Feed(), token="of nobody")
-    application.add_routes(dead_letter_routes(nobody, nobody))
+    """Method, address and meaning of every address of the page."""
+    application = page(no_store, dict, Feed(), token="unused")
+    application.add_routes(dead_letter_routes(no_store, no_store))
     for route in application.router.routes():
         is_file = isinstance(route.resource, web.StaticResource)
         is_former = route.resource is not None and route.resource.canonical.startswith(FORMER_PATH)
@@ -191,19 +191,19 @@ def route_rows() -> Iterator[tuple[str, ...]]:
             yield route.method, f"`{route.resource.canonical}`", first_line(route.handler)
 
 
-async def nobody(*asked: Any) -> Any:
-    """Stands for the store where nothing is asked."""
+async def no_store(*question: Any) -> Any:
+    """Replaces the store, which is never queried here."""
 
 
 def form_rows() -> Iterator[tuple[str, ...]]:
-    """Every field of what may be sent."""
+    """Every field of the forms."""
     for name, form in FORMS.items():
         for field in msgspec.structs.fields(form):
             yield name, f"`{field.name}`", word_of(msgspec.json.schema(field.type)), "yes" if field.required else ""
 
 
 def word_of(schema: dict[str, Any]) -> str:
-    """The type, with the length that is allowed."""
+    """The type, with its maximum length."""
     longest = f", at most {schema['maxLength']} characters" if "maxLength" in schema else ""
     return {"string": "text", "object": "names to texts"}.get(schema["type"], schema["type"]) + longest
 
@@ -219,7 +219,7 @@ def tool_rows() -> Iterator[tuple[str, ...]]:
 
 
 def a_match() -> str:
-    """What `epicenter match --json` prints of a line."""
+    """The output of `epicenter match --json` for a line."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "kern.log").write_text(A_LINE + "\n")
         found = CliRunner().invoke(cli, ["match", "--json", f"{folder}/kern.log"], catch_exceptions=False)
@@ -227,12 +227,12 @@ def a_match() -> str:
 
 
 def first_line(function: Callable[..., Any]) -> str:
-    """What a docstring begins with."""
+    """The first paragraph of a docstring."""
     return (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Markdown; a bar in a cell would end it."""
+    """A Markdown table; bars in cells are escaped."""
     cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells)]
 
@@ -244,19 +244,19 @@ def editor_schema(model: type[BaseModel], title: str) -> str:
 
 
 def without_defaults(schema: Any) -> Any:
-    """The same without defaults, which pydantic gives as they are kept (nanoseconds), not as they are written."""
+    """The same without defaults, which pydantic gives as stored (nanoseconds), not as written."""
     if isinstance(schema, dict):
         return {name: without_defaults(part) for name, part in schema.items() if name != "default"}
     return [without_defaults(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def document_schema(kind: type[msgspec.Struct]) -> str:
-    """JSON Schema of what a command prints."""
+    """JSON Schema of a command's output."""
     return as_text({"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(kind)})
 
 
 def as_text(schema: dict[str, Any]) -> str:
-    """JSON as it is kept."""
+    """JSON as it is stored."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Pictures of the page for the documents: a simulated week, seen by a real browser. Run `make screenshots`."""
+"""Screenshots of the page for the documents: a simulated week in a real browser. Run `make screenshots`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHOTS: Final = (
 
 
 def main() -> None:
-    """Fill a store, serve it, and take every picture."""
+    """Fill a store, serve it, and make every screenshot."""
     with tempfile.TemporaryDirectory(prefix="epicenter-") as name:
         folder = Path(name)
         fill = [sys.executable, "-m", "tests.support.page_store", f"chdb://{folder}/store", str(folder / "logs")]
@@ -53,13 +53,13 @@ def main() -> None:
             incident = visitor.open().locator("#list [data-id]").first.get_attribute("data-id")
             for shot in SHOTS:
                 page = visitor.open(shot.path.format(incident=incident), color_scheme=shot.scheme, **shot.window)
-                take(page, shot)
+                capture(page, shot)
             visitor.close()
             visitor.check()
 
 
-def take(page: Page, shot: Shot) -> None:
-    """Wait until the page is all there, and take its picture."""
+def capture(page: Page, shot: Shot) -> None:
+    """Wait until the page is complete, and make the screenshot."""
     expect(page.locator("[data-live-state=live]")).to_be_visible()
     page.evaluate("document.fonts.ready")
     if "/jobs/" in shot.path:

@@ -1,4 +1,4 @@
-"""The words around what `docs/make_reference.py` finds in the code."""
+"""The prose around the tables of `docs/make_reference.py`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ What is sent with POST is JSON of one of these forms; fields without a mark may 
 
 $forms
 
-Questions of `/api/handover/{question}`, which other commands ask while the store is taken:
+Questions of `/api/handover/{question}`, which other commands use while this process has the store open:
 
 $questions
 
@@ -51,7 +51,7 @@ Without the `web_token` that it needs, a caller gets the status alone.
 
 With `--json`, standard output has one object a line and nothing else.
 
-- `epicenter match`: a line that a rule fits, as below; `block` holds further lines of it.
+- `epicenter match`: a line that a rule fits, as below; `block` has its further lines.
 - `epicenter replay`, `run`, `incidents list` and `show`: an incident,
   [incident.schema.json](incident.schema.json).
 - `epicenter triage`: a job, [triage.schema.json](triage.schema.json).

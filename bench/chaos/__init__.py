@@ -1,5 +1,5 @@
-"""The pipeline under attack, beside a calm run on the same records: `make chaos`.
+"""The pipeline under attack, compared with a calm run on the same records: `make chaos`.
 
 `feed` makes the records of a seed, `attacks` draws what happens to the pipeline, `pipeline` runs it on a real broker
-and a real store, `judge` keeps account of every record and says what differs.
+and a real store, `judge` accounts for every record and lists the differences.
 """

@@ -15,11 +15,11 @@ from bench.chaos.arena import arena, feed_of
 
 
 @click.command()
-@click.option("--rounds", default=12, envvar="ROUNDS", show_default=True, help="100 is the full form.")
-@click.option("--seed", default=1, envvar="SEED", show_default=True, help="Of the first round.")
-@click.option("--attack", "kinds", multiple=True, help="Only these, instead of what the seed draws.")
+@click.option("--rounds", default=12, envvar="ROUNDS", show_default=True, help="How many; 100 is the full form.")
+@click.option("--seed", default=1, envvar="SEED", show_default=True, help="Seed of the first round.")
+@click.option("--attack", "kinds", multiple=True, help="Only these attacks, instead of those that the seed draws.")
 @click.option(
-    "--jobs", default=2, envvar="JOBS", show_default=True, help="Rounds side by side, on servers of their own."
+    "--jobs", default=2, envvar="JOBS", show_default=True, help="Parallel rounds, each with separate servers."
 )
 def main(rounds: int, seed: int, kinds: tuple[str, ...], jobs: int) -> None:
     """Exit code 1 when an invariant was broken."""
@@ -27,7 +27,7 @@ def main(rounds: int, seed: int, kinds: tuple[str, ...], jobs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="epicenter-chaos-") as folder, ThreadPoolExecutor(jobs) as pool:
         lanes = [pool.submit(_broken, Path(folder) / str(lane), feeds[lane::jobs], kinds) for lane in range(jobs)]
         broken = sorted(number for lane in lanes for number in lane.result())
-    print(f"{rounds - len(broken)} of {rounds} rounds gave what the calm run gives; broken seeds: {broken or 'none'}")
+    print(f"{rounds - len(broken)} of {rounds} rounds gave the same as the calm run; broken seeds: {broken or 'none'}")
     sys.exit(1 if broken else 0)
 
 

@@ -1,4 +1,4 @@
-"""Rounds on one broker and one store: the calm run of a feed, and what attacks on it break."""
+"""Rounds on one broker and one store: the calm run of a feed, and the differences after attacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Arena:
         self._calm: dict[int, Outcome] = {}
 
     def calm(self, seed: int) -> Outcome:
-        """What the undisturbed pipeline makes of the feed of a round."""
+        """The outcome of the undisturbed pipeline for the feed of a round."""
         feed_seed = feed_of(seed)
         if feed_seed not in self._calm:
             outcome, problems = self._run(Attacks(0, Feed(feed_seed), kinds=("undisturbed",)))
@@ -41,10 +41,10 @@ class Arena:
         return self._calm[feed_seed]
 
     def round(self, seed: int, kinds: tuple[str, ...] | None = None) -> list[str]:
-        """What the attacks of a seed broke."""
+        """The problems after the attacks of a seed."""
         calm = self.calm(seed)
         attacks = Attacks(seed, Feed(feed_of(seed)), kinds)
-        print(f"seed {seed}: {attacks.told()}", flush=True)
+        print(f"seed {seed}: {attacks.summary()}", flush=True)
         begun_s = time.monotonic()
         try:
             outcome, problems = self._run(attacks)
@@ -76,7 +76,7 @@ class Arena:
 
 @contextmanager
 def arena(folder: Path) -> Iterator[Arena]:
-    """Servers of its own in this folder, which is made; the store has a disk of its own where one can be mounted."""
+    """Separate servers in this folder, which is made; the store has a separate disk where one can be mounted."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         own_broker(folder / "kafka") as broker,

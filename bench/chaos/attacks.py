@@ -1,4 +1,4 @@
-"""What happens to a pipeline while it is fed: drawn from the seed, timed by progress and never by the clock."""
+"""Attacks on a pipeline while it is fed: drawn from the seed, timed by progress and never by the clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 PARTITIONS_METRIC: Final = "epicenter_partitions"
 FELT_WITHIN_S: Final = 60
-MISSED_WITHIN_S: Final = 20
+FAILS_WITHIN_S: Final = 20
 MAX_WORKERS: Final = 3
 NO_BYTES: Final = (0, resource.RLIM_INFINITY)
 
@@ -42,7 +42,7 @@ class Attacks:
             KINDS[kind](self)
         self.steps.sort()
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The attacks in their order."""
         return ", ".join(
             [*(kind for kind in self.kinds if kind in FEED_KINDS), *(f"{what}@{at}" for at, what in self.steps)]
@@ -66,24 +66,24 @@ class Attacks:
         self.steps += [Step(self._draw.randint(1, last // 2), "stop all workers"), Step(last, "start two workers")]
 
     def jump(self) -> None:
-        """Clocks that stamp records jump."""
+        """The clocks that stamp records jump."""
         self.groups = jumping(self.groups, self._draw)
 
     def double(self) -> None:
-        """Shippers send some of what they sent before again."""
+        """Shippers send some earlier records again."""
         for _ in range(3):
             at = self._draw.randrange(1, len(self.groups))
             again = self.groups[self._draw.randint(max(0, at - 3), at - 1)]
-            self.groups[at] = [*self.groups[at], *_of_one_stream(again, self._draw)]
+            self.groups[at] = [*self.groups[at], *_of_same_stream(again, self._draw)]
 
 
-def _of_one_stream(group: list[Record], draw: Random) -> list[Record]:
+def _of_same_stream(group: list[Record], draw: Random) -> list[Record]:
     stream = draw.choice(group).stream
-    return [one for one in group if one.stream == stream]
+    return [record for record in group if record.stream == stream]
 
 
 def _no_more(_: Attacks) -> None:
-    """The records are changed already, if at all."""
+    """No steps: the feed has the changes, if any."""
 
 
 KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
@@ -92,38 +92,38 @@ KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
     "backlog": Attacks.pile_up,
     "clock jumps": Attacks.jump,
     "doubled": Attacks.double,
-    "worker killed": lambda one: one.add("kill a worker", "kill a worker"),
-    "worker killed and alone": lambda one: one.add("kill all workers"),
-    "worker frozen": lambda one: one.add("freeze a worker"),
-    "broker killed": lambda one: one.add("kill the broker"),
-    "store away": lambda one: one.add("kill the store", "start the store"),
-    "webhook away": lambda one: one.add("break the webhook", "mend the webhook"),
-    "worker's disk full": lambda one: one.add("fill the workers' disk", "kill a worker"),
-    "broker's disk full": lambda one: one.add("fill the broker's disk"),
-    "store's disk full": lambda one: one.add("fill the store's disk", "free the store's disk"),
-    "rebalances": lambda one: one.add(*["join", "leave"] * 3),
-    "rebalances that overlap": lambda one: one.add(*["join and leave at once"] * 6),
+    "worker killed": lambda attacks: attacks.add("kill a worker", "kill a worker"),
+    "worker killed and alone": lambda attacks: attacks.add("kill all workers"),
+    "worker frozen": lambda attacks: attacks.add("freeze a worker"),
+    "broker killed": lambda attacks: attacks.add("kill the broker"),
+    "store away": lambda attacks: attacks.add("kill the store", "start the store"),
+    "webhook away": lambda attacks: attacks.add("break the webhook", "mend the webhook"),
+    "worker's disk full": lambda attacks: attacks.add("fill the workers' disk", "kill a worker"),
+    "broker's disk full": lambda attacks: attacks.add("fill the broker's disk"),
+    "store's disk full": lambda attacks: attacks.add("fill the store's disk", "free the store's disk"),
+    "rebalances": lambda attacks: attacks.add(*["join", "leave"] * 3),
+    "rebalances that overlap": lambda attacks: attacks.add(*["join and leave at once"] * 6),
 }
 FEED_KINDS: Final = ("delayed", "doubled", "clock jumps")
 
 
 def kill_worker(pipeline: Pipeline, draw: Random) -> None:
-    """In mid-stream: as soon as it has scanned some more records; another one takes its place."""
-    victim = _in_mid_stream(pipeline, draw)
+    """Mid-stream, as soon as it has scanned some more records; another one replaces it."""
+    victim = _mid_stream(pipeline, draw)
     pipeline.start_worker()
     pipeline.remove(victim, kill=True)
 
 
 def kill_all(pipeline: Pipeline, draw: Random) -> None:
-    """Nobody is left but a new one."""
-    _in_mid_stream(pipeline, draw)
+    """Only a new worker is left."""
+    _mid_stream(pipeline, draw)
     for worker in list(pipeline.workers):
         pipeline.remove(worker, kill=True)
     pipeline.start_worker()
 
 
 def stop_all(pipeline: Pipeline, draw: Random) -> None:
-    """Politely; what is sent from now on waits in Kafka."""
+    """With SIGTERM; later records wait in Kafka."""
     for worker in list(pipeline.workers):
         pipeline.remove(worker, kill=False)
 
@@ -135,25 +135,25 @@ def start_two(pipeline: Pipeline, _: Random) -> None:
 
 
 def freeze(pipeline: Pipeline, draw: Random) -> None:
-    """Until others have taken what it had; then it wakes up, and does not know."""
-    victim = _in_mid_stream(pipeline, draw)
+    """Until others have its partitions; then it resumes without knowing."""
+    victim = _mid_stream(pipeline, draw)
     others = [worker for worker in pipeline.workers if worker is not victim] or [pipeline.start_worker()]
     with victim.frozen():
         _eventually(
-            lambda: sum(one.metric(PARTITIONS_METRIC) for one in others) >= 4, "somebody else has its partitions"
+            lambda: sum(worker.metric(PARTITIONS_METRIC) for worker in others) >= 4, "other workers have its partitions"
         )
 
 
 def kill_broker(pipeline: Pipeline, draw: Random) -> None:
-    """With everything that is on the way."""
-    _in_mid_stream(pipeline, draw)
+    """With everything in flight."""
+    _mid_stream(pipeline, draw)
     pipeline.broker.kill()
     pipeline.broker.start()
 
 
 def fill_broker(pipeline: Pipeline, draw: Random) -> None:
-    """No file of it grows any more: it ends by itself. With more room, it comes back."""
-    _in_mid_stream(pipeline, draw)
+    """None of its files can grow, so it ends by itself; it restarts with more room."""
+    _mid_stream(pipeline, draw)
     if isinstance(pipeline.broker, ChildServer):
         resource.prlimit(pipeline.broker.pid, resource.RLIMIT_FSIZE, NO_BYTES)
         _eventually(lambda: pipeline.broker.has_ended, "the broker ends, as its disk is full")
@@ -163,47 +163,47 @@ def fill_broker(pipeline: Pipeline, draw: Random) -> None:
 def free_store(pipeline: Pipeline, _: Random) -> None:
     """After a write has failed, where its disk could be filled."""
     if pipeline.disk.is_own:
-        _let_miss(pipeline)
+        _wait_for_failed_write(pipeline)
     pipeline.disk.free()
 
 
 def start_store(pipeline: Pipeline, _: Random) -> None:
-    """After a worker has missed it."""
-    _let_miss(pipeline)
+    """After a worker has failed to write to it."""
+    _wait_for_failed_write(pipeline)
     pipeline.store.start()
 
 
 def break_webhook(pipeline: Pipeline, _: Random) -> None:
-    """It answers that it is busy."""
+    """It answers 503."""
     pipeline.receiver.status = 503
 
 
 def mend_webhook(pipeline: Pipeline, _: Random) -> None:
-    """Whether or not it was asked meanwhile."""
+    """Whether or not it received requests meanwhile."""
     pipeline.receiver.status = 200
 
 
 def fill_workers(pipeline: Pipeline, _: Random) -> None:
-    """No worker that has started can write a file any more, its log included; one that starts without room ends."""
+    """No running worker can write a file any more, its log included; one that starts without room ends."""
     for worker in (worker for worker in pipeline.workers if worker.get("/metrics")):
         resource.prlimit(worker.process.pid, resource.RLIMIT_FSIZE, NO_BYTES)
 
 
 def join(pipeline: Pipeline, draw: Random) -> None:
-    """One more worker, at once with partitions of its own."""
+    """One more worker; wait until it has partitions."""
     newest = pipeline.start_worker()
-    _eventually(lambda: newest.metric(PARTITIONS_METRIC), "partitions of its own")
+    _eventually(lambda: newest.metric(PARTITIONS_METRIC), "partitions of the new worker")
 
 
 def leave(pipeline: Pipeline, draw: Random) -> None:
-    """A worker is stopped, politely or not, unless it is the last one."""
+    """A worker is stopped or killed, unless it is the last one."""
     if len(pipeline.workers) > 1:
         pipeline.remove(draw.choice(pipeline.workers), kill=draw.random() < 0.3)
 
 
 def join_and_leave(pipeline: Pipeline, draw: Random) -> None:
-    """Without a look at whether anybody has partitions, or has started at all; one that works is left."""
-    _in_mid_stream(pipeline, draw)
+    """Without waiting for assignments or starts; one working worker is left."""
+    _mid_stream(pipeline, draw)
     pipeline.start_worker()
     if len(pipeline.workers) > MAX_WORKERS:
         pipeline.remove(draw.choice(pipeline.workers[1:]), kill=draw.random() < 0.3)
@@ -230,7 +230,7 @@ ACTIONS: Final[dict[str, Callable[[Pipeline, Random], None]]] = {
 }
 
 
-def _in_mid_stream(pipeline: Pipeline, draw: Random) -> Worker:
+def _mid_stream(pipeline: Pipeline, draw: Random) -> Worker:
     """A worker that has just scanned more records; any when none has more to scan, a new one when none runs."""
     if not pipeline.workers:
         pipeline.start_worker()
@@ -243,10 +243,10 @@ def _in_mid_stream(pipeline: Pipeline, draw: Random) -> Worker:
     return draw.choice(pipeline.workers)
 
 
-def _let_miss(pipeline: Pipeline) -> None:
-    """Until a write to the store has failed; where nothing is left to be written, nobody misses it (seed 562)."""
+def _wait_for_failed_write(pipeline: Pipeline) -> None:
+    """Until a write to the store has failed; where nothing is left to write, none fails (seed 562)."""
     with suppress(AssertionError):
-        eventually(lambda: _failures(pipeline), MISSED_WITHIN_S, "a write that fails")
+        eventually(lambda: _failures(pipeline), FAILS_WITHIN_S, "a write that fails")
 
 
 def _failures(pipeline: Pipeline) -> float:

@@ -1,4 +1,4 @@
-"""What a settled pipeline holds, and what is wrong with it: beside the calm run, and beside what was sent."""
+"""The outcome of a settled pipeline, compared with the calm run and with what was sent."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.waiting import POLL_S
 
 SHOWN: Final = 4
-TOLD_WITHIN_S: Final = 90.0
-BOOKS: Final = ("records", "matched_records", "quiet_records", "dead_letters")
+NOTIFIED_WITHIN_S: Final = 90.0
+COUNTED: Final = ("records", "matched_records", "quiet_records", "dead_letters")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sets that must be the same however the pipeline was treated.
+    """The sets that must be the same under every attack.
 
-    Of an incident's document, what is left out depends on when somebody looked and which copy of a line came first:
-    the revision, since a tick tells of an incident whatever changed since the tick before it, the history of those
-    revisions, and the positions of its evidence.
+    An incident's document is compared without what depends on timing and on which copy of a line came first: the
+    revision (a tick reports whatever changed since the tick before), the history of the revisions, and the positions
+    of the evidence.
     """
 
     incidents: Mapping[str, Mapping[str, Any]]
@@ -38,13 +38,15 @@ class Outcome:
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Outcome:
-        """What the store holds."""
-        documents = [json.loads(one) for (one,) in pipeline.query("SELECT document FROM incidents FINAL")]
+        """The stored outcome."""
+        documents = [json.loads(document) for (document,) in pipeline.query("SELECT document FROM incidents FINAL")]
         columns = "* EXCEPT (position_source, position_offset, stored)"
         rows = pipeline.query(f"SELECT {columns} FROM matches FINAL")
         ((dead_letters,),) = pipeline.query("SELECT count() FROM dead_letters FINAL")
         return cls(
-            {one["incident_id"]: _comparable(one) for one in documents}, frozenset(map(repr, rows)), dead_letters
+            {document["incident_id"]: _comparable(document) for document in documents},
+            frozenset(map(repr, rows)),
+            dead_letters,
         )
 
     def __str__(self) -> str:
@@ -52,7 +54,7 @@ class Outcome:
 
 
 def differences(calm: Outcome, attacked: Outcome) -> list[str]:
-    """What one has and the other has not, in words."""
+    """The differences between two outcomes, in words."""
     found = _apart("incident", calm.incidents, attacked.incidents) + _apart("row", calm.rows, attacked.rows)
     for name in sorted(calm.incidents.keys() & attacked.incidents.keys()):
         was, is_now = calm.incidents[name], attacked.incidents[name]
@@ -65,7 +67,7 @@ def differences(calm: Outcome, attacked: Outcome) -> list[str]:
 
 
 def misbooked(pipeline: Pipeline) -> list[str]:
-    """Records that became nothing they should, and rows and dead letters that are no true account of a record."""
+    """Records without the row or dead letter that they need, and rows and dead letters that fit no record."""
     dead_letters = pipeline.query("SELECT position_source, position_offset, size_bytes FROM dead_letters FINAL")
     dead = {(source, offset): size_bytes for source, offset, size_bytes in dead_letters}
     wanted = {place: len(value or b"") for place, value in pipeline.account.items() if is_poison(value)}
@@ -75,37 +77,46 @@ def misbooked(pipeline: Pipeline) -> list[str]:
         value = pipeline.account.get((source, offset))
         if source.startswith(pipeline.cluster.raw_topic) and (value is None or text_of(value).rstrip("\r\n") != text):
             found.append(f"row of {source}@{offset} is not record {digest(value)}: {text[:200]!r}")
-    return found + unbalanced(pipeline) + mistold(pipeline)
+    return found + unbalanced(pipeline) + notification_faults(pipeline)
 
 
-def mistold(pipeline: Pipeline) -> list[str]:
-    """Incidents that people should have heard of, or of whose end, and did not; and those that are nowhere.
+def notification_faults(pipeline: Pipeline) -> list[str]:
+    """Incidents whose opening or end was not notified, and notifications of incidents that are not stored.
 
-    The calm run may tell others: of what is merged or over before its grace is, nobody hears. What came back within a
-    minute of the last message is told a minute after that one.
+    The calm run may notify others: an incident that is merged or resolved within its grace period is never notified.
+    One that reopens within a minute of the last message is notified a minute after it.
     """
-    end_s = monotonic() + TOLD_WITHIN_S
-    while (found := _untold(pipeline)) and monotonic() < end_s:
+    end_s = monotonic() + NOTIFIED_WITHIN_S
+    while (found := _wrongly_notified(pipeline)) and monotonic() < end_s:
         sleep(POLL_S)
     return found
 
 
-def _untold(pipeline: Pipeline) -> list[str]:
+def _wrongly_notified(pipeline: Pipeline) -> list[str]:
     documents = pipeline.query("SELECT document FROM incidents FINAL")
-    incidents = {one.incident_id: one for one in (msgspec.json.decode(text, type=Incident) for (text,) in documents)}
-    heard = {body["incident"]["incident_id"]: body["kind"] for _, body in pipeline.receiver.requests}
-    found = [f"told of an incident that is nowhere: {name}" for name in sorted(heard.keys() - incidents.keys())]
+    incidents = {
+        incident.incident_id: incident
+        for incident in (msgspec.json.decode(text, type=Incident) for (text,) in documents)
+    }
+    notified = {body["incident"]["incident_id"]: body["kind"] for _, body in pipeline.receiver.requests}
+    found = [
+        f"notified of an incident that is not stored: {name}" for name in sorted(notified.keys() - incidents.keys())
+    ]
     for name, incident in sorted(incidents.items()):
-        is_thought_open = heard.get(name, "resolved") != "resolved"
-        if is_thought_open != (incident.status == "open"):
-            found.append(f"{incident.status}, but last heard of as {heard.get(name)!r}: {name}")
+        is_open_at_target = notified.get(name, "resolved") != "resolved"
+        if is_open_at_target != (incident.status == "open"):
+            found.append(f"{incident.status}, but last notified as {notified.get(name)!r}: {name}")
     return found
 
 
 def unbalanced(pipeline: Pipeline) -> list[str]:
     """Workers whose records in are not matched + quiet + dead."""
-    books = [[worker.metric(f"epicenter_{name}_total") for name in BOOKS] for worker in pipeline.workers]
-    return [f"a worker's books: {dict(zip(BOOKS, one, strict=True))}" for one in books if one[0] != sum(one[1:])]
+    rows = [[worker.metric(f"epicenter_{name}_total") for name in COUNTED] for worker in pipeline.workers]
+    return [
+        f"a worker's counts: {dict(zip(COUNTED, counts, strict=True))}"
+        for counts in rows
+        if counts[0] != sum(counts[1:])
+    ]
 
 
 def is_poison(value: bytes | None) -> bool:
@@ -126,7 +137,7 @@ def _comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 def _apart(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:
     missing, extra = set(wanted) - set(found), set(found) - set(wanted)
-    told = [f"{what} missing: {one!r:.500}" for one in sorted(missing, key=repr)[:SHOWN]]
-    told += [f"{what} too many: {one!r:.500}" for one in sorted(extra, key=repr)[:SHOWN]]
+    listed = [f"{what} missing: {entry!r:.500}" for entry in sorted(missing, key=repr)[:SHOWN]]
+    listed += [f"{what} too many: {entry!r:.500}" for entry in sorted(extra, key=repr)[:SHOWN]]
     counts = Counter(missing=len(missing), too_many=len(extra))
-    return [*told, f"{what}s: {dict(counts)}"] if told else []
+    return [*listed, f"{what}s: {dict(counts)}"] if listed else []

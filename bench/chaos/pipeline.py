@@ -46,26 +46,26 @@ class BrokenError(Exception):
 
 
 class Pipeline:
-    """Topics, groups and a database of its own. `account` has every record that the broker took, by its position."""
+    """Separate topics, groups and a database. `account` has every record that the broker accepted, by its position."""
 
     def __init__(self, broker: OwnBroker, store: DevClickHouse, disk: SmallDisk, folder: Path):
         self.broker, self.store, self.disk = broker, store, disk
         self.receiver = Receiver()
-        self._ending = ExitStack()
-        self._ending.enter_context(self.receiver.listening())
+        self._exit_stack = ExitStack()
+        self._exit_stack.enter_context(self.receiver.listening())
         settings = SETTINGS | {"WEBHOOK_URL": self.receiver.url}
         self.cluster = Cluster(broker.bootstrap, store.dsn, folder, **settings)
         self.account: dict[tuple[str, int], bytes | None] = {}
         self.workers: list[Worker] = []
         self.names = TopicNames(self.cluster.name)
-        asyncio.run(self._keep_old_records())
+        asyncio.run(self._retain_old_records())
 
     def stop(self) -> None:
-        """End what belongs to this pipeline alone, workers as a crash does: nothing is left for them to do."""
+        """End this pipeline's parts; workers are killed, because nothing is left for them to do."""
         for worker in self.workers:
             worker.kill()
         self.cluster.stop()
-        self._ending.close()
+        self._exit_stack.close()
 
     def start_worker(self) -> Worker:
         """One more worker."""
@@ -73,7 +73,7 @@ class Pipeline:
         return self.workers[-1]
 
     def start(self, workers: int) -> None:
-        """So many workers, who have all partitions among them when this returns."""
+        """Start workers, and wait until they have all partitions among them."""
         for _ in range(workers):
             self.start_worker()
         eventually(
@@ -85,12 +85,12 @@ class Pipeline:
         return [worker.metric("epicenter_partitions") for worker in self.workers]
 
     def remove(self, worker: Worker, kill: bool) -> None:
-        """End a worker as a crash does, or politely."""
+        """Kill a worker, or stop it with SIGTERM."""
         self.workers.remove(worker)
         worker.kill() if kill else worker.process.terminate()
 
     def revive(self) -> None:
-        """Start workers again that found no broker when they started, as a supervisor does.
+        """Restart workers that found no broker at their start, as a supervisor does.
 
         Raises:
             BrokenError: one has ended for another reason.
@@ -102,7 +102,7 @@ class Pipeline:
             self.start_worker()
 
     async def feed(self, groups: Sequence[Sequence[Record]], between: Callable[[int], Awaitable[None]]) -> None:
-        """Send group by group; what comes between is told the number of the group that was just sent."""
+        """Send group by group; `between` gets the number of the group that was just sent."""
         producer = AIOKafkaProducer(
             bootstrap_servers=self.broker.bootstrap, acks="all", linger_ms=5, max_request_size=MAX_RAW_BYTES
         )
@@ -117,17 +117,19 @@ class Pipeline:
     async def _send(self, producer: AIOKafkaProducer, group: Sequence[Record]) -> None:
         sent = [
             (
-                one,
-                await producer.send(self.cluster.raw_topic, one.value, one.key.encode(), None, one.written_ns // 10**6),
+                record,
+                await producer.send(
+                    self.cluster.raw_topic, record.value, record.key.encode(), None, record.written_ns // 10**6
+                ),
             )
-            for one in group
+            for record in group
         ]
-        for one, waiting in sent:
-            told = await waiting
-            self.account[f"{told.topic}/{told.partition}", told.offset] = one.value
+        for record, waiting in sent:
+            sent_to = await waiting
+            self.account[f"{sent_to.topic}/{sent_to.partition}", sent_to.offset] = record.value
 
     async def settle(self) -> None:
-        """Return when everything fed has gone all the way, and time has come to its end.
+        """Wait until everything fed is processed, and the watermark has reached the end.
 
         Raises:
             BrokenError: it does not.
@@ -140,7 +142,7 @@ class Pipeline:
         async with _Watch(self.broker.bootstrap) as watch:
             await self._passed(watch, names.match_group, await watch.ends(raw), end_s)
             matches = _partitions(names.matches, MATCH_PARTITIONS)
-            ticks = {one: await self._last_tick(watch, one, end_s) for one in matches}
+            ticks = {partition: await self._last_tick(watch, partition, end_s) for partition in matches}
             await self._passed(watch, names.correlate_group, ticks, end_s)
             await self._passed(watch, names.notify_group, await watch.ends(incidents), end_s)
             rest = await watch.ends(incidents + signals + dead_letters)
@@ -149,13 +151,17 @@ class Pipeline:
     async def _passed(self, watch: _Watch, group: str, ends: dict[TopicPartition, int], end_s: float) -> None:
         while True:
             read = await watch.committed(group)
-            behind = {one: (read.get(one, 0), end) for one, end in ends.items() if read.get(one, 0) < end}
+            behind = {
+                partition: (read.get(partition, 0), end)
+                for partition, end in ends.items()
+                if read.get(partition, 0) < end
+            }
             if not behind:
                 return
             await self._wait(f"group {group} is behind: {behind}", end_s)
 
     async def _last_tick(self, watch: _Watch, matches: TopicPartition, end_s: float) -> int:
-        """The offset behind a tick from which on time stands still."""
+        """The offset after a tick at which the watermark is final."""
         while True:
             for offset, value in await watch.tail(matches):
                 tick = decode(value)
@@ -165,7 +171,7 @@ class Pipeline:
                     and tick.elapsed_ns > (LATENESS_S + 1) * NS_PER_S
                 ):
                     return offset + 1
-            await self._wait(f"{matches}: no tick that says that time is at its end", end_s)
+            await self._wait(f"{matches}: no tick with the final watermark", end_s)
 
     async def _wait(self, what: str, end_s: float) -> None:
         self.revive()
@@ -181,8 +187,8 @@ class Pipeline:
         finally:
             client.close()
 
-    async def _keep_old_records(self) -> None:
-        """Simulated times are old; the broker must not delete them for that."""
+    async def _retain_old_records(self) -> None:
+        """Simulated times are old; the broker must not delete such records."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.broker.bootstrap)
         await admin.start()
         configs = {"retention.ms": "-1", "max.message.bytes": str(MAX_RAW_BYTES)}
@@ -191,7 +197,7 @@ class Pipeline:
 
 
 class _Watch:
-    """Looks at the broker from outside every group. A broker that is just coming back is asked again."""
+    """Watches the broker from outside every group, and asks again while the broker restarts."""
 
     def __init__(self, bootstrap: str):
         self._admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
@@ -212,7 +218,7 @@ class _Watch:
             found = await self._admin.list_consumer_group_offsets(group)
         except KafkaError:
             return {}
-        return {partition: one.offset for partition, one in found.items()}
+        return {partition: found_offset.offset for partition, found_offset in found.items()}
 
     async def ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """The end of each partition."""
@@ -224,7 +230,7 @@ class _Watch:
         end = (await self._consumer.end_offsets([partition]))[partition]
         self._consumer.seek(partition, max(0, end - 2))
         fetched = await self._consumer.getmany(partition, timeout_ms=1000)
-        return [(one.offset, one.value) for records in fetched.values() for one in records]
+        return [(record.offset, record.value) for records in fetched.values() for record in records]
 
 
 def _partitions(topic: str, count: int) -> list[TopicPartition]:
@@ -232,7 +238,7 @@ def _partitions(topic: str, count: int) -> list[TopicPartition]:
 
 
 def digest(value: bytes | None) -> str:
-    """What a long record is called in messages."""
+    """A short name for a long record in messages."""
     return blake2b(value or b"", digest_size=8).hexdigest()
 
 
