@@ -26,7 +26,7 @@ from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.clickhouse.dsn import address_of
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.stream.kafka.topics import make_topics
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.settings import Settings, load_settings
 
 STOP_WITHIN_S: Final = 9.0
@@ -44,7 +44,7 @@ class DevCluster:
     def start(self, store: str | None, nodes: int, speed: float) -> dict[str, object]:
         """Start everything; no load at speed 0. Returns the settings with which other commands reach it."""
         store_address = address_of(store) if store else ""
-        say("starting Kafka …")
+        print_message("starting Kafka …")
         broker = self._stack.enter_context(dev_broker(self._base / "kafka"))
         if isinstance(broker, ChildServer):
             self._note(broker, "Kafka", broker.bootstrap)
@@ -74,7 +74,7 @@ class DevCluster:
             for server in self._servers:
                 if server.has_ended:
                     server.start()
-                    say(f"{server.name} ended and was restarted, process {server.pid}")
+                    print_message(f"{server.name} ended and was restarted, process {server.pid}")
             sleep(0.2)
 
     def kill(self) -> None:
@@ -119,7 +119,7 @@ class DevCluster:
         )
 
     def _start(self, server: ChildServer, name: str, where: str) -> None:
-        say(f"starting {name} …")
+        print_message(f"starting {name} …")
         self._stack.callback(server.stop)
         server.start()
         self._note(server, name, where)
@@ -154,7 +154,7 @@ def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | N
             _print_addresses(cluster.table, reach)
             cluster.watch()
         except KeyboardInterrupt:
-            say("stopping …")
+            print_message("stopping …")
         finally:
             last_resort.start()
 
@@ -172,8 +172,8 @@ def _empty(folder: Path) -> Path:
 def _print_addresses(table: list[tuple[str, str]], reach: dict[str, object]) -> None:
     """Print the addresses for people, and the settings of other commands for a shell to `eval`."""
     for name, where in table:
-        say(f"  {name:<13} {where}")
-    say("Ctrl-C stops everything")
+        print_message(f"  {name:<13} {where}")
+    print_message("Ctrl-C stops everything")
     for name, value in reach.items():
         click.echo(f"export EPICENTER_{name}={shlex.quote(str(value))}")
 

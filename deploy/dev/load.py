@@ -25,7 +25,7 @@ from epicenter.rules.errors import PipelineError
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.cli.one_machine import hostname
 from epicenter.stream.kafka.preflight import reach
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.settings import Settings, load_settings
 
 LENGTH_S: Final = 160.0
@@ -67,7 +67,7 @@ def rounds(folder: Path, nodes: int, speed: float, over: Event) -> Iterator[tupl
         pace = 1.0 if number else speed
         scenario, inside = a_round(number, nodes, pace), folder / f"round{number:06d}"
         inside.mkdir(parents=True, exist_ok=True)
-        say(f"{inside}: {scenario.faults[0]} on one of {nodes} nodes")
+        print_message(f"{inside}: {scenario.faults[0]} on one of {nodes} nodes")
         yield inside, partial(write_paced, scenario, inside, pace, partial(_wait, over))
 
 

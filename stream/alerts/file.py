@@ -9,7 +9,7 @@ from pathlib import Path
 from epicenter.rules.alerts.spec import RouteSpec
 from epicenter.sinks.notify.load import Alerts, load_alerts, webhook_alerts
 from epicenter.sinks.text.humanize import count
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.settings import Settings
 
 
@@ -33,7 +33,7 @@ def read_alerts(file: Path) -> Alerts:
     """
     alerts = load_alerts(file)
     for text in alerts.warnings:
-        say(f"epicenter: warning: {text}", logging.WARNING)
+        print_message(f"epicenter: warning: {text}", logging.WARNING)
     return alerts
 
 

@@ -15,7 +15,7 @@ from epicenter.stream.checks.finding import Finding, refused
 from epicenter.stream.checks.machine import machine_findings, rules_of
 from epicenter.stream.checks.store import store_findings
 from epicenter.stream.checks.targets import target_findings
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.settings import Settings
 
 STATUS_LABELS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
@@ -58,5 +58,5 @@ def show(findings: Iterator[Finding], as_json: bool) -> bool:
         click.echo(msgspec.json.encode({"status": worst, "findings": found}))
     else:
         by_status = [sum(finding.status == status for finding in found) for status in ("problem", "warning")]
-        say(f"{count(by_status[0], 'problem')}, {count(by_status[1], 'warning')}")
+        print_message(f"{count(by_status[0], 'problem')}, {count(by_status[1], 'warning')}")
     return worst == "problem"

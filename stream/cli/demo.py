@@ -26,7 +26,7 @@ from epicenter.rules.packs.load import load
 from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.cli.one_machine import Announcer, hostname, print_incident
 from epicenter.stream.local.runner import LocalRunner
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.process.shutdown import stop_on_signals
 from epicenter.stream.settings import Settings
 
@@ -44,7 +44,7 @@ def write_simulation(folder: Path, scenario: Scenario, speed: float | None) -> N
         raise ConfigError([f"{folder}: not empty: give a new or an empty folder"])
     truth = write_paced(scenario, folder, speed, sleep) if speed else write_all(scenario, folder)
     faults = "; ".join(f"{fault.fault} {_where(fault)}" for fault in truth.faults) or "no fault"
-    say(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
+    print_message(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
 
 
 def _where(fault: TrueFault) -> str:
@@ -95,7 +95,7 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, ke
         if logs.exists():
             raise ConfigError([f"{logs}: is there already: give --folder a new folder"])
         logs.mkdir(parents=True)
-        say(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
+        print_message(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
         inside = settings.model_copy(
             update={"data_dir": base / "data", "store": SecretStr(""), "allowed_lateness_ns": ALLOWED_LATENESS_NS}
         )
@@ -124,7 +124,7 @@ class _Demo:
         writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")
         rules = load(self._settings.rule_packs, self._settings.topology)
         sources = Sources([str(self._logs)], hostname(), follow=True)
-        run = LocalRunner(self._settings, rules, sources, self._show, say, _open_browser)
+        run = LocalRunner(self._settings, rules, sources, self._show, print_message, _open_browser)
         writer.start()
         try:
             await run.follow(self._has_written, partial(self._end, stays))
@@ -139,7 +139,7 @@ class _Demo:
     async def _end(self, stays: bool) -> None:
         _compare(self._announcer.newest, self._scenario)
         if stays and not self._is_over.is_set():
-            say("all is written; the page stays until Ctrl-C")
+            print_message("all is written; the page stays until Ctrl-C")
             await self._is_over.wait()
 
     def _stop(self) -> None:
@@ -164,11 +164,11 @@ def _compare(found: dict[str, Incident], scenario: Scenario) -> None:
     fault = next(iter(truth_of(scenario).faults), None)
     incidents = [incident for incident in found.values() if not incident.merged_into]
     if fault is None:
-        say(f"truth: a healthy job; found {len(incidents)} incidents")
+        print_message(f"truth: a healthy job; found {len(incidents)} incidents")
         return
-    say(f"truth: {fault.failure_class or fault.verdict} on {fault.node or 'no node'}")
+    print_message(f"truth: {fault.failure_class or fault.verdict} on {fault.node or 'no node'}")
     for incident in incidents:
         print_incident(incident, as_json=False)
         cause = incident.root_cause
         reach = f"{incident.signal_count} signals, {len(incident.nodes)} nodes"
-        say(f"found: {cause.failure_class} on {cause.node}, {reach}")
+        print_message(f"found: {cause.failure_class} on {cause.node}, {reach}")

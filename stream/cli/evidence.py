@@ -196,9 +196,9 @@ def _incident_in(document: dict[str, Any]) -> dict[str, Any]:
 
 def _print(found: Found) -> None:
     from epicenter.sinks.text.sanitize import sanitize
-    from epicenter.stream.process.logs import say
+    from epicenter.stream.process.logs import print_message
 
-    say(f"from: {found.found_in}" + (f" ({sanitize(found.note)})" if found.note else ""))
+    print_message(f"from: {found.found_in}" + (f" ({sanitize(found.note)})" if found.note else ""))
     width = max((len(str(line.number)) for line in found.lines), default=0)
     for line in found.lines:
         mark = ">" if line.is_wanted else " "

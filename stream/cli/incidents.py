@@ -47,7 +47,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     from epicenter.stream.cli.one_machine import print_document
     from epicenter.stream.cli.text.incident import incident_line
     from epicenter.stream.cli.text.terminal import console
-    from epicenter.stream.process.logs import say
+    from epicenter.stream.process.logs import print_message
     from epicenter.stream.store.lookup import from_page, from_store
 
     settings = settings_of(config, **options)
@@ -59,7 +59,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
         incident = incident_of(document, "page")
         print_document(incident, as_json, lambda shown: console().print(incident_line(shown)))
     if not found:
-        say("no incidents")
+        print_message("no incidents")
 
 
 @incidents.command("show")

@@ -13,7 +13,7 @@ import click
 
 from epicenter.rules.errors import ConfigError, InputError, PipelineError, TransientError
 from epicenter.stream.cli.options import EXIT_NO_INPUT, warn
-from epicenter.stream.process.logs import say, set_up_logs
+from epicenter.stream.process.logs import print_message, set_up_logs
 from epicenter.stream.process.shutdown import exit_on_sigterm_as_pid_1
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
@@ -104,10 +104,12 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except PipelineError as error:
-        say(f"epicenter: {error}", logging.ERROR)
+        print_message(f"epicenter: {error}", logging.ERROR)
         sys.exit(_exit_code(error))
     except Exception as error:
-        say("epicenter: this is a bug of ours; please report it with the lines above", logging.CRITICAL, error)
+        print_message(
+            "epicenter: this is a bug of ours; please report it with the lines above", logging.CRITICAL, error
+        )
         sys.exit(EXIT_BUG)
 
 

@@ -22,7 +22,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.cli.text.incident import incident_line, print_incident_report
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe, watched
 from epicenter.stream.local.pipeline import Pipeline, read_to_the_end, replay
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.process.shutdown import run_until_signal, stop_on_signals
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.redaction import redactor_of
@@ -51,7 +51,7 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
         for found in sorted(scanned.matches, key=lambda match: (match.event.position, match.rule)):
             matches += 1
             _print_match(rules, found, as_json)
-    say(f"{records} lines, {matches} matches, {harmless} harmless, {_dead_summary(dead_letters)}")
+    print_message(f"{records} lines, {matches} matches, {harmless} harmless, {_dead_summary(dead_letters)}")
 
 
 def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
@@ -62,12 +62,12 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     for incident in incidents:
         print_incident(incident, as_json)
     for verdict in pipeline.verdicts():
-        say(_verdict_line(verdict))
+        print_message(_verdict_line(verdict))
     for node, skew_ns in pipeline.skews_ns().items():
         if abs(skew_ns) >= MIN_REPORTED_SKEW_NS:
             way = "ahead of" if skew_ns > 0 else "behind"
-            say(f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the others of its jobs")
-    say(f"{len(incidents)} incidents")
+            print_message(f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the others of its jobs")
+    print_message(f"{len(incidents)} incidents")
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -84,12 +84,12 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool
 
     rules = proven(settings.rule_packs, settings.topology)
     sources = Sources(paths, hostname(), follow=not once)
-    reader = LocalRunner(settings, rules, sources, Announcer(as_json), say)
+    reader = LocalRunner(settings, rules, sources, Announcer(as_json), print_message)
     if once:
         run_until_signal(reader.once())
     else:
         asyncio.run(_until_stopped(reader))
-    say(f"{reader.records} lines read, {reader.dead} dead letters; store: {address_of(settings.store_dsn)}")
+    print_message(f"{reader.records} lines read, {reader.dead} dead letters; store: {address_of(settings.store_dsn)}")
 
 
 async def _until_stopped(reader: Any) -> None:

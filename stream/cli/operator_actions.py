@@ -86,7 +86,7 @@ def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> No
     Example: epicenter silences list --json
     """
     from epicenter.sinks.clickhouse.operator_actions import list_silences
-    from epicenter.stream.process.logs import say
+    from epicenter.stream.process.logs import print_message
     from epicenter.stream.store.lookup import from_page, from_store
 
     settings, now_ns = settings_of(config, **options), time_ns()
@@ -98,7 +98,7 @@ def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> No
     for silence in found:
         _print(silence, as_json, _silence_line(silence, now_ns))
     if not found:
-        say("no silences" if is_all else "no silence goes on")
+        print_message("no silences" if is_all else "no silence goes on")
 
 
 @silences.command("add")

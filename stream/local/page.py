@@ -16,7 +16,7 @@ from epicenter.sinks.clickhouse.reading import newest_change
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.sinks.page import Feed, Watcher, page
 from epicenter.sinks.page.dead_letters import dead_letter_routes
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.process.shutdown import stop_on_signals
 from epicenter.stream.rule_tools.reload import running
@@ -41,13 +41,13 @@ def serve_page(settings: Settings) -> None:
         raise InputError(
             f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --store or --data-dir"
         )
-    asyncio.run(_serve(settings, say))
+    asyncio.run(_serve(settings, print_message))
 
 
-async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, report: Callable[[str], None]) -> None:
     store, feed, stop = Store(settings.store_dsn), Feed(), asyncio.Event()
     stop_on_signals(stop.set)
-    watcher = Watcher(feed, lambda: store.query(newest_change), say)
+    watcher = Watcher(feed, lambda: store.query(newest_change), report)
     token = checked_token(settings, "page")
     application = page(store.query, lambda: {"status": watcher.status, "store": store.address}, feed, token)
     application.add_routes(dead_letter_routes(store.list_dead_letters, store.get_dead_letter))
@@ -55,7 +55,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     try:
         await _refuse_unless_temporary(store)
         async with served(application, settings, note) as url:
-            say(f"incidents: {url}")
+            report(f"incidents: {url}")
             async with running(watcher.follow(POLL_EVERY_S)):
                 await stop.wait()
             await store.close()

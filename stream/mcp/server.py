@@ -24,7 +24,7 @@ from epicenter.sinks.evidence.fit import DEFAULT_BYTES, MIN_BYTES
 from epicenter.sinks.evidence.untrusted import NOTICE
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.stream.mcp import answers as answers
-from epicenter.stream.process.logs import say
+from epicenter.stream.process.logs import print_message
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.lines import Around
 
@@ -93,7 +93,7 @@ def serve_http(settings: Settings, host: str, port: int) -> None:
     config = uvicorn.Config(
         application, log_level="error", log_config=None, access_log=False, timeout_graceful_shutdown=MAX_CLOSE_S
     )
-    say(f"mcp: http://{names[-1]}{PATH}")
+    print_message(f"mcp: http://{names[-1]}{PATH}")
     anyio.run(uvicorn.Server(config).serve, [listening])
 
 

@@ -30,7 +30,7 @@ def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
     logging.getLogger(COMMAND_LOGGER).setLevel(logging.INFO)
 
 
-def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = None) -> None:
+def print_message(text: str, level: int = logging.INFO, exc_info: BaseException | None = None) -> None:
     """Print a message of a command on standard error: as JSON if logs are JSON, else as it is."""
     if any(isinstance(handler, _ToStandardError) and handler.log_format == "json" for handler in logging.root.handlers):
         logging.getLogger(COMMAND_LOGGER).log(level, "%s", text, exc_info=exc_info)

@@ -137,7 +137,7 @@ def test_a_machine_without_docker_and_java_gets_one_message_with_what_to_install
 
 @pytest.mark.parametrize(
     ("version", "found"),
-    [("11.0.2", "is older than 17"), ("17.0.15", "holds no Kafka jars and mvn is not on PATH")],
+    [("11.0.2", "is older than 17"), ("17.0.15", "has no Kafka jars and mvn is not on PATH")],
 )
 def test_the_message_names_the_missing_program(
     bare_machine: Path, monkeypatch: pytest.MonkeyPatch, version: str, found: str

@@ -16,7 +16,7 @@ from epicenter.sinks.log import get_logger
 from epicenter.stream.cli.main import main
 from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.process.logs import say, set_up_logs
+from epicenter.stream.process.logs import print_message, set_up_logs
 from epicenter.stream.process.shutdown import Shutdown, exit_on_sigterm_as_pid_1
 
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -115,7 +115,7 @@ def test_before_its_settings_are_read_a_command_logs_text(lines: Any, monkeypatc
 
 def test_a_bug_of_a_command_is_reported_without_secrets(lines: Any) -> None:
     set_up_logs("text")
-    say("this is a bug of ours", exc_info=ValueError(f"\x1b[31m {TOKEN}"))
+    print_message("this is a bug of ours", exc_info=ValueError(f"\x1b[31m {TOKEN}"))
     written = str(lines("text"))
     assert "ValueError" in written and "this is a bug of ours" in written
     assert TOKEN not in written and "\x1b" not in written
@@ -123,10 +123,10 @@ def test_a_bug_of_a_command_is_reported_without_secrets(lines: Any) -> None:
 
 def test_messages_of_commands_are_plain_for_people_and_json_for_programs(lines: Any) -> None:
     set_up_logs("text")
-    say("incidents: http://127.0.0.1:8017/")
+    print_message("incidents: http://127.0.0.1:8017/")
     assert lines("text") == ["incidents: http://127.0.0.1:8017/"]
     set_up_logs("json")
-    say("7 lines read")
+    print_message("7 lines read")
     assert [(line["level"], line["message"]) for line in lines("json")] == [("info", "7 lines read")]
 
 
