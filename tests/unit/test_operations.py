@@ -60,5 +60,5 @@ def test_every_alert_is_explained_with_its_urgency() -> None:
     assert explained == rules
 
 
-def test_it_is_short_enough_to_be_read() -> None:
+def test_the_document_is_short() -> None:
     assert len(DOCUMENT.splitlines()) <= 260

@@ -43,7 +43,7 @@ def test_our_pods_run_without_privileges(workload: Manifest) -> None:
 
 
 @pytest.mark.parametrize("workload", SHIPPERS)
-def test_a_shipper_is_root_reads_the_host_and_writes_a_single_folder_there(workload: Manifest) -> None:
+def test_a_shipper_runs_as_root_reads_the_host_and_writes_a_single_folder_there(workload: Manifest) -> None:
     spec, shipper = pod_of(workload)["spec"], containers_of(workload)[0]
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     host = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}

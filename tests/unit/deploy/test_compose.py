@@ -111,7 +111,7 @@ def test_each_service_is_in_the_document() -> None:
     assert {name for name in SERVICES if f"`{name}`" not in guide} == set()
 
 
-def test_ports_agree() -> None:
+def test_ports_agree_between_services_and_configurations() -> None:
     ports = {
         name: re.findall(r":(\d{4,5})", str(service["healthcheck"].get("test"))) for name, service in SERVICES.items()
     }

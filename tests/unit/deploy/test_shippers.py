@@ -132,7 +132,9 @@ FLUENT_BIT = [
 
 
 @pytest.mark.parametrize(("config", "tag", "record", "who"), FLUENT_BIT)
-def test_records_of_fluent_bit(config: str, tag: str, record: dict[str, Any], who: ExpectedEvent) -> None:
+def test_records_of_fluent_bit_are_identified(
+    config: str, tag: str, record: dict[str, Any], who: ExpectedEvent
+) -> None:
     assert_parsed_as(record | added(config, tag, POD_OF_WORKER), who)
 
 
@@ -215,7 +217,7 @@ VECTOR = [
 
 
 @pytest.mark.parametrize(("config", "event", "who"), VECTOR)
-def test_records_of_vector(config: str, event: dict[str, Any], who: ExpectedEvent) -> None:
+def test_records_of_vector_are_identified(config: str, event: dict[str, Any], who: ExpectedEvent) -> None:
     assert_parsed_as(vector_transform(config, "named", event, POD_OF_WORKER), who)
 
 

@@ -60,7 +60,9 @@ OUT, ERR = "stdout", "stderr"
         ),
     ],
 )
-def test_joins(lines: list[bytes], whole: list[NumberedLine], rest: list[NumberedLine]) -> None:
+def test_partial_lines_are_joined_by_stream(
+    lines: list[bytes], whole: list[NumberedLine], rest: list[NumberedLine]
+) -> None:
     assert joined(*lines) == (whole, rest)
 
 

@@ -56,14 +56,14 @@ SHIPPERS = [
 
 
 @pytest.mark.parametrize(("value", "who"), SHIPPERS)
-def test_every_shipper_s_shape(value: bytes, who: tuple[str, str, str, int | None]) -> None:
+def test_every_shipper_s_envelope_gives_identity_and_time(value: bytes, who: tuple[str, str, str, int | None]) -> None:
     found = event(value, key=b"key")
     assert (found.node, found.source, found.job, found.rank) == who
     assert (found.event_time_ns, found.has_own_time) == (at(5.25), True)
     assert found.text.endswith(TEXT)
 
 
-def test_a_pod_s_names() -> None:
+def test_a_pod_s_names_are_read_from_the_envelope() -> None:
     found = event(vector("n1", 5, TEXT, job="A"))
     assert (found.pod, found.container, found.cluster) == ("train-A", "pytorch", "default")
 
@@ -153,7 +153,7 @@ def test_a_rank_by_field_prefix_and_pod_index_in_this_order() -> None:
         pytest.param({"source_type": "file"}, "", id="unknown"),
     ],
 )
-def test_the_source_of_an_envelope(fields: dict[str, Any], source: str) -> None:
+def test_the_source_follows_from_the_fields_of_an_envelope(fields: dict[str, Any], source: str) -> None:
     assert event({"message": "x"} | fields).source == source
 
 
@@ -175,7 +175,7 @@ SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, is_job_stated=
         pytest.param('{"message":"x"}', SRUN, ("key", "", None), id="envelope"),
     ],
 )
-def test_a_plain_line_by_its_file(line: str, origin: Origin, who: tuple[str, str, int | None]) -> None:
+def test_a_plain_line_is_identified_by_its_file(line: str, origin: Origin, who: tuple[str, str, int | None]) -> None:
     parsed = parse(msgspec.structs.replace(record(line.encode(), b"key"), origin=origin), "default").event
     assert (parsed.node, parsed.job, parsed.rank) == who
 
@@ -254,7 +254,7 @@ def test_the_envelope_may_name_its_cluster() -> None:
         pytest.param(b"(W pid=4, ip=10.1.0.9) x", "W pid=4, ip=10.1.0.9", id="plain"),
     ],
 )
-def test_the_speaker_of_a_line(value: bytes | dict[str, Any], speaker: str) -> None:
+def test_the_speaker_of_a_line_is_its_stream_and_prefix(value: bytes | dict[str, Any], speaker: str) -> None:
     whole = value if isinstance(value, bytes) else orjson.dumps(value)
     assert parse(record(whole), "default").speaker == speaker
 
@@ -275,7 +275,7 @@ def test_kubectl_s_prefix_names_the_pod_as_a_last_resort() -> None:
         "\0\0[Mon Mar  2 09:00:05 2026] x",
     ],
 )
-def test_the_time_behind_a_prefix(line: str) -> None:
+def test_a_time_is_read_behind_a_prefix(line: str) -> None:
     assert event(line.encode()).event_time_ns == at(5)
 
 

@@ -58,7 +58,7 @@ def log(tmp_path: Path) -> Path:
         pytest.param(b"\xff\x00\n", [(1, b"\xff\x00")], id="no-text"),
     ],
 )
-def test_once(log: Path, content: bytes, expected: list[tuple[int, bytes]]) -> None:
+def test_a_file_read_once_gives_numbered_lines(log: Path, content: bytes, expected: list[tuple[int, bytes]]) -> None:
     log.write_bytes(content)
     assert read_all(log) == expected
 
@@ -143,7 +143,7 @@ def test_a_partial_line_waits_for_its_end(log: Path) -> None:
     assert ([*batch.received_ns], batch.is_recorded, source.has_ended) == ([START_NS], False, False)
 
 
-def test_rotation_by_rename(log: Path) -> None:
+def test_a_renamed_file_is_read_to_its_end_before_the_new_one(log: Path) -> None:
     source = FileSource(log, "n1", follow=True)
     append(log, b"a\n")
     assert lines(source.read(START_NS)) == [(1, b"a")]
@@ -156,7 +156,7 @@ def test_rotation_by_rename(log: Path) -> None:
     assert lines(source.read(START_NS)) == [(1, b"c")]
 
 
-def test_truncation(log: Path) -> None:
+def test_a_truncated_file_is_read_from_its_beginning(log: Path) -> None:
     source = FileSource(log, "n1", follow=True)
     append(log, b"a\nbb\n")
     source.read(START_NS)
@@ -258,7 +258,7 @@ def test_a_numbered_file_that_nothing_rotated_is_followed(tmp_path: Path) -> Non
         ("core.py.1", False),
     ],
 )
-def test_names_of_log_files(tmp_path: Path, name: str, is_log: bool) -> None:
+def test_log_files_are_recognized_by_name(tmp_path: Path, name: str, is_log: bool) -> None:
     (tmp_path / name).write_bytes(b"")
     assert [file.name for file in log_files(tmp_path)] == [name] * is_log
 
@@ -266,7 +266,7 @@ def test_names_of_log_files(tmp_path: Path, name: str, is_log: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "before"), [("a.log.1", "a.log"), ("a.log", "a.log"), ("syslog.12", "syslog"), ("a.1x", "a.1x")]
 )
-def test_the_original_name_of_a_rotated_file(name: str, before: str) -> None:
+def test_a_rotated_file_has_its_original_name(name: str, before: str) -> None:
     assert unrotated(Path("/x") / name) == Path("/x") / before
 
 
@@ -276,6 +276,6 @@ def test_all_missing_files_are_reported_at_once(tmp_path: Path) -> None:
     assert str(refused.value).splitlines() == [f"{tmp_path}/{name}: no such file or folder" for name in "ab"]
 
 
-def test_a_file_that_can_not_be_opened(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{tmp_path}: can't be read: Is a directory"):
         FileSource(tmp_path, "n1", follow=False)

@@ -31,7 +31,7 @@ XID = b"3,4711,5250000,-;NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3
         pytest.param(b"", None, id="nothing"),
     ],
 )
-def test_one_record(record: bytes, expected: tuple[int, str, str] | None) -> None:
+def test_a_record_becomes_an_envelope(record: bytes, expected: tuple[int, str, str] | None) -> None:
     found = envelope(record, "n1", START_NS)
     if expected is None:
         assert found is None
@@ -50,7 +50,7 @@ def ring() -> Iterator[tuple[int, Path]]:
     os.close(reader)
 
 
-def test_follows_the_device(ring: tuple[int, Path]) -> None:
+def test_it_follows_the_device(ring: tuple[int, Path]) -> None:
     writer, device = ring
     source = KmsgSource("n1", follow=True, device=device)
     assert source.read(START_NS) is None

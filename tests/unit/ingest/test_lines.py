@@ -30,7 +30,9 @@ def cut(text: bytes, chunk_bytes: int, longest_bytes: int = 100) -> list[tuple[i
         pytest.param(HEAD + b" P a\nc\n", [(2, b"c"), (1, HEAD + b" P a")], id="cri-without-end"),
     ],
 )
-def test_lines(text: bytes, chunk_bytes: int, expected: list[tuple[int, bytes]]) -> None:
+def test_chunks_become_the_same_lines_wherever_they_are_cut(
+    text: bytes, chunk_bytes: int, expected: list[tuple[int, bytes]]
+) -> None:
     assert cut(text, chunk_bytes) == expected
 
 
@@ -40,5 +42,5 @@ def test_a_giant_line_is_cut_and_counts_as_one() -> None:
     assert 100 < len(found[1][1]) <= 160
 
 
-def test_a_giant_line_without_end() -> None:
+def test_a_giant_line_without_end_is_cut_in_bounded_memory() -> None:
     assert [number for number, _ in cut(b"x" * 1000, chunk_bytes=60)] == [1]

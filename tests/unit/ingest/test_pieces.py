@@ -37,5 +37,5 @@ ERROR = "[rank0]: RuntimeError: CUDA error: unspecified launch failure"
         pytest.param("x [0x12.400000] [rank 3] [12.5] y", ["x [0x12.400000] [rank 3] [12.5] y"], id="none-of-these"),
     ],
 )
-def test_pieces(body: str, expected: list[str]) -> None:
+def test_a_line_is_split_where_its_records_begin(body: str, expected: list[str]) -> None:
     assert pieces_of(body) == expected

@@ -28,7 +28,7 @@ def lines(batch: Batch | None) -> list[tuple[int, bytes]]:
     return [] if batch is None else list(zip(batch.offsets, batch.values, strict=True))
 
 
-def test_never_waits(pipe: tuple[int, PipeSource]) -> None:
+def test_reading_an_idle_pipe_does_not_block(pipe: tuple[int, PipeSource]) -> None:
     writer, source = pipe
     assert source.read(START_NS) is None
     assert not source.has_ended
@@ -50,7 +50,7 @@ def test_a_partial_line_waits_for_its_end(pipe: tuple[int, PipeSource]) -> None:
     assert source.read(START_NS) is None
 
 
-def test_windows_newlines(pipe: tuple[int, PipeSource]) -> None:
+def test_windows_newlines_end_lines(pipe: tuple[int, PipeSource]) -> None:
     writer, source = pipe
     os.write(writer, b"a\r\nb\r\n")
     assert lines(source.read(START_NS)) == [(1, b"a"), (2, b"b")]
@@ -85,7 +85,7 @@ def drained(source: JournalSource) -> list[Batch]:
 
 
 @pytest.mark.parametrize(("follow", "wanted"), [(False, "--boot"), (True, "--follow --lines=0")])
-def test_the_journal(journalctl: Path, follow: bool, wanted: str) -> None:
+def test_journal_entries_are_matched(journalctl: Path, follow: bool, wanted: str) -> None:
     source = JournalSource(follow)
     batches = drained(source)
     source.close()

@@ -78,7 +78,7 @@ HEADS = [
 
 
 @pytest.mark.parametrize(("line", "expected_ns"), HEADS)
-def test_the_head_of_a_line(line: str, expected_ns: int | None) -> None:
+def test_a_time_is_read_from_the_head_of_a_line(line: str, expected_ns: int | None) -> None:
     assert time_at_head(line, START_NS) == expected_ns
 
 
@@ -129,7 +129,7 @@ def test_an_absurd_receipt_gives_no_year(received_ns: int) -> None:
         pytest.param([1], None, id="a-list"),
     ],
 )
-def test_the_fields_of_an_envelope(value: object, expected_ns: int | None) -> None:
+def test_a_time_is_read_from_the_fields_of_an_envelope(value: object, expected_ns: int | None) -> None:
     assert time_from_field(value) == expected_ns
 
 
@@ -137,5 +137,5 @@ def test_the_fields_of_an_envelope(value: object, expected_ns: int | None) -> No
     ("time_ns", "expected"),
     [(None, False), (0, False), (START_NS, True), (START_NS + DAY_NS, True), (START_NS + DAY_NS + 1, False)],
 )
-def test_what_can_have_happened(time_ns: int | None, expected: bool) -> None:
+def test_only_plausible_times_are_accepted(time_ns: int | None, expected: bool) -> None:
     assert plausible(time_ns, START_NS) is expected

@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_defaults() -> None:
+def test_settings_have_defaults() -> None:
     settings = load_settings()
     assert (settings.cluster, settings.allowed_lateness_ns, settings.rule_packs) == ("default", 5 * SECOND_NS, ())
 

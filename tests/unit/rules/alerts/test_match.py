@@ -30,7 +30,7 @@ from tests.support.alerts import an_incident
         ("line\nbreak", "line*", True),
     ],
 )
-def test_a_word(value: str, word: str, fitting: bool) -> None:
+def test_a_word_of_a_matcher_fits_a_label(value: str, word: str, fitting: bool) -> None:
     assert fits_word(value, word) is fitting
 
 
@@ -51,7 +51,7 @@ def test_a_word(value: str, word: str, fitting: bool) -> None:
         (("",), ("!*",), True),
     ],
 )
-def test_several_words(values: tuple[str, ...], words: tuple[str, ...], fitting: bool) -> None:
+def test_several_words_of_a_matcher_fit_labels(values: tuple[str, ...], words: tuple[str, ...], fitting: bool) -> None:
     assert fits_words(values, words) is fitting
 
 

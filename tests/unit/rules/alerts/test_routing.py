@@ -186,7 +186,7 @@ def windows(text: str) -> Routing:
         ("2026-03-02T12:00:00Z", ""),
     ],
 )
-def test_a_window_with_begin_and_end(time: str, expected: str) -> None:
+def test_a_window_mutes_between_its_begin_and_end(time: str, expected: str) -> None:
     routing = windows(
         "{match: {node: 'rack12-*'}, who: ada, reason: new switches,"
         " begins: 2026-03-02T09:00:00+01:00, until: 2026-03-02 12:00:00}"
@@ -208,7 +208,7 @@ def test_a_window_with_begin_and_end(time: str, expected: str) -> None:
         ("2026-03-29T21:00:00Z", ""),  # Sunday
     ],
 )
-def test_a_weekly_window_over_midnight_in_its_time_zone(time: str, until: str) -> None:
+def test_a_weekly_window_mutes_over_midnight_in_its_time_zone(time: str, until: str) -> None:
     routing = windows(
         "{match: {}, who: ada, reason: backups,"
         " weekly: {days: [fri, sat], start: 22:00, end: 06:00, timezone: Europe/Berlin}}"
@@ -217,7 +217,7 @@ def test_a_weekly_window_over_midnight_in_its_time_zone(time: str, until: str) -
     assert reason(routing.maintenance({}, at(time))) == expected
 
 
-def test_a_weekly_window_of_a_whole_day() -> None:
+def test_a_weekly_window_may_last_a_whole_day() -> None:
     routing = windows("{match: {}, who: a, reason: b, weekly: {days: mon, start: '00:00', end: '24:00'}}")
     assert [bool(routing.maintenance({}, at(f"2026-03-0{day}T12:00:00Z"))) for day in (1, 2, 3)] == [False, True, False]
 

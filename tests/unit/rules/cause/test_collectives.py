@@ -160,7 +160,7 @@ def test_the_first_report_of_a_rank_wins() -> None:
         ("", []),
     ],
 )
-def test_lists_of_ranks(text: str, expected: list[int]) -> None:
+def test_lists_of_ranks_are_parsed(text: str, expected: list[int]) -> None:
     assert ranks_in(text) == expected
 
 

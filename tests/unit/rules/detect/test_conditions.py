@@ -21,7 +21,7 @@ def ramp(numbers: list[float], every: float = 10, **more: Any) -> list[Signal]:
 COUNT = {"kind": "count", "of": "a", "at_least": 3, "within": "60s"}
 
 
-def test_a_count_in_a_sliding_window() -> None:
+def test_a_count_fires_within_a_sliding_window() -> None:
     assert fired(an_input(0), an_input(30), an_input(60), **COUNT) == [(60, 0)]
     assert fired(an_input(0), an_input(30), an_input(60.001), **COUNT) == []
 
@@ -66,7 +66,7 @@ def test_an_input_without_any_of_the_group_is_left_out() -> None:
         ({"absent": "x"}, False),
     ],
 )
-def test_conditions_on_fields(where: dict[str, object], fires: bool) -> None:
+def test_only_inputs_whose_fields_fit_count(where: dict[str, object], fires: bool) -> None:
     inputs = [an_input(second, state="down", count=4) for second in range(3)]
     assert bool(fired(*inputs, **COUNT, where=where)) == fires
 
@@ -87,13 +87,13 @@ def test_a_session_ends_with_a_pause() -> None:
     assert fired(*long, *again, **session) == [(40, 0), (402, 400)]
 
 
-def test_distinct_values() -> None:
+def test_distinct_values_are_counted() -> None:
     distinct = {"kind": "distinct", "of": "a", "field": "node", "at_least": 3, "within": "1m"}
     assert fired(an_input(0), an_input(1, node="n2"), an_input(2), an_input(3, node="n3"), **distinct) == [(3, 1)]
     assert fired(*(an_input(second) for second in range(9)), **distinct) == []
 
 
-def test_an_ordered_sequence() -> None:
+def test_an_ordered_sequence_fires_in_its_order_only() -> None:
     flap = {"kind": "sequence", "of": ["down", "up", "down"], "within": "1m"}
     down, up = "down", "up"
     assert fired(an_input(0, down), an_input(1, up), an_input(2, down), **flap) == [(2, 0)]
@@ -102,7 +102,7 @@ def test_an_ordered_sequence() -> None:
     assert fired(an_input(0, down), an_input(5, down), an_input(6, up), an_input(9, down), **flap) == [(9, 5)]
 
 
-def test_an_unordered_sequence() -> None:
+def test_an_unordered_sequence_fires_in_any_order() -> None:
     inputs = [an_input(0, "c"), an_input(1, "b"), an_input(2, "a")]
     names = {"of": ["a", "b", "c"], "within": "1m"}
     assert fired(*inputs, kind="sequence", **names) == []
@@ -110,7 +110,7 @@ def test_an_unordered_sequence() -> None:
     assert fired(*inputs[:2], *inputs[:2], kind="sequence", ordered=False, **names) == []
 
 
-def test_absence_after() -> None:
+def test_absence_after_an_input_fires_at_the_end_of_its_window() -> None:
     absence = {"kind": "absence", "of": "a", "without": "b", "within": "1m", "group_by": "node"}
     assert fired(an_input(0), until=60, **absence) == [(60, 0)]
     assert fired(an_input(0), until=59, **absence) == []
@@ -120,7 +120,7 @@ def test_absence_after() -> None:
     assert fired(an_input(0), an_input(30, "b"), an_input(40), until=600, **absence) == [(100, 40)]
 
 
-def test_absence_before() -> None:
+def test_absence_before_an_input_fires_at_that_input() -> None:
     absence = {"kind": "absence", "side": "before", "of": "b", "without": "a", "within": "1m"}
     start = an_input(0, "a")
     assert fired(start, an_input(59, "b"), **absence) == []
@@ -128,7 +128,7 @@ def test_absence_before() -> None:
     assert fired(an_input(61, "b"), **absence) == []  # what came before the beginning is unknown
 
 
-def test_a_rate_against_its_own_baseline() -> None:
+def test_a_rate_fires_above_its_baseline() -> None:
     rate = {"kind": "rate", "of": "a", "within": "1m", "baseline": 3, "times": 5, "at_least": 4}
     calm = [an_input(60 * minute) for minute in range(10)]
     storm = [an_input(480 + number) for number in range(2, 8)]
@@ -137,7 +137,7 @@ def test_a_rate_against_its_own_baseline() -> None:
     assert fired(*(an_input(number) for number in range(100)), **rate) == []
 
 
-def test_a_flat_line() -> None:
+def test_a_flat_line_fires_when_inputs_stop() -> None:
     flat = {"kind": "flat-line", "of": "a", "within": "1m", "group_by": "node"}
     assert fired(an_input(0), an_input(60), until=119, **flat) == []
     assert fired(an_input(0), an_input(61), an_input(90), until=200, **flat) == [(60, 0), (150, 90)]
@@ -158,14 +158,14 @@ def test_a_tally_reports_its_count_at_its_end() -> None:
     assert [signal.fields["count"] for signal in made_of([a_window(**tally)], many, until=60)] == ["3000"]
 
 
-def test_first_seen() -> None:
+def test_first_seen_fires_once_for_each_new_value() -> None:
     first = {"kind": "first-seen", "of": "a", "field": "code", "within": "1h"}
     inputs = [an_input(0, code=79), an_input(5, code=79), an_input(9, code=31), an_input(4000, code=79)]
     assert fired(*inputs, **first) == [(0, 0), (9, 9), (4000, 4000)]
     assert fired(*inputs, **first, learn="10s") == [(4000, 4000)]
 
 
-def test_a_threshold_passed_so_many_times_in_a_row() -> None:
+def test_a_threshold_fires_when_passed_often_enough_in_a_row() -> None:
     hot = {"kind": "threshold", "of": "a", "field": "size", "above": 90, "at_least": 2, "within": "10m"}
     assert fired(*ramp([91, 80, 91, 90]), **hot) == []
     assert fired(*ramp([80, 91, 92]), **hot) == [(20, 10)]
@@ -184,7 +184,7 @@ def test_a_slope_is_a_steady_rise_and_neither_a_step_nor_noise() -> None:
     assert fired(*ramp([300 - 10 * place for place in range(20)]), **SLOPE) == []
 
 
-def test_a_spike_over_what_is_usual() -> None:
+def test_a_spike_fires_above_the_usual_value() -> None:
     spike = {"kind": "spike", "of": "a", "field": "size", "by": "20%", "samples": 3, "within": "1h"}
     assert fired(*ramp([100, 101, 99, 121]), **spike) == [(30, 30)]
     assert fired(*ramp([100, 101, 99, 119, 119]), **spike) == []
@@ -193,7 +193,7 @@ def test_a_spike_over_what_is_usual() -> None:
     assert fired(*ramp([100, 101, 99, 150, 100, 100]), **drift) == []
 
 
-def test_a_difference_of_two_fields_and_the_first_field_that_is_there() -> None:
+def test_fields_may_be_subtracted_and_have_alternatives() -> None:
     gap = SLOPE | {"field": ["held_mb", "held"], "minus": ["used_mb", "used"]}
     rising = [an_input(10 * n, held=100 + 10 * n, used=50) for n in range(10)]
     other = [an_input(10 * n + 1, held_mb=100, used_mb=50, held=1, used=0) for n in range(10)]

@@ -58,7 +58,7 @@ def step(second: float, number: int) -> tuple[float, bytes]:
     return worker(second, f"completed step: {number}, seconds: 5.000, TFLOP/s/device: 380.102, loss: 2.871")
 
 
-def test_memory_that_rises_step_by_step_is_a_leak() -> None:
+def test_rising_memory_is_a_leak() -> None:
     lines = [memory(5 * number, 40e9 + 0.2e9 * number) for number in range(60)]
     signals, incidents = run(lines)
     (leak,) = signals
@@ -79,16 +79,16 @@ def test_memory_that_rises_step_by_step_is_a_leak() -> None:
     ],
     ids=["level", "up and down", "hardly", "once at the start"],
 )
-def test_healthy_memory(used: list[float]) -> None:
+def test_steady_memory_is_no_leak(used: list[float]) -> None:
     assert fired(memory(5 * number, size) for number, size in enumerate(used)) == []
 
 
-def test_memory_that_jumps() -> None:
+def test_a_jump_of_memory_is_found() -> None:
     lines = [memory(5 * number, 40e9 + 12e9 * (number == 40)) for number in range(60)]
     assert fired(lines) == ["training.gpu_memory_jump"]
 
 
-def test_reserved_memory_that_grows_away_from_what_is_allocated() -> None:
+def test_reserved_memory_that_outgrows_the_allocated_is_found() -> None:
     lines = [memory(5 * number, 40e9, 44e9 + 0.1e9 * number) for number in range(60)]
     assert fired(lines) == ["training.gpu_memory_fragments"]
 
@@ -105,7 +105,7 @@ def dcgm(second: float, celsius: int, gpu: int = 3) -> tuple[float, bytes]:
     return second, vector("n1", second, text)
 
 
-def test_a_gpu_that_stays_too_warm() -> None:
+def test_a_hot_gpu_is_found() -> None:
     signals, incidents = run([dcgm(30 * number, 70 + 4 * number) for number in range(10)])
     (hot,) = signals
     assert (hot.failure_class, hot.node, hot.gpu, hot.severity) == ("gpu-thermal", "n1", "0000:9a:00", "warning")
@@ -114,7 +114,7 @@ def test_a_gpu_that_stays_too_warm() -> None:
     assert fired(dcgm(30 * number, 88 if number % 3 else 86) for number in range(30)) == []
 
 
-def test_steps_that_slow_down() -> None:
+def test_steps_that_slow_down_are_found() -> None:
     fast = [step(5 * number, number) for number in range(60)]
     signals, incidents = run([*fast, *(step(295 + 8 * number, 59 + number) for number in range(1, 20))])
     (slow,) = signals
@@ -131,7 +131,7 @@ def test_pauses_for_checkpoints_are_no_slower_steps() -> None:
     assert fired(lines) == []
 
 
-def test_corrected_errors_again_and_again() -> None:
+def test_repeated_corrected_errors_are_found() -> None:
     edac = "EDAC MC3: 1 CE memory scrubbing error on CPU_SrcID#1_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x91f21)"
     signals, incidents = run([(60 * number, kernel("n1", 60 * number, edac)) for number in range(10)])
     assert [(signal.rule, signal.node, signal.text) for signal in signals] == [
@@ -141,14 +141,14 @@ def test_corrected_errors_again_and_again() -> None:
     assert fired((600 * number, kernel("n1", 600 * number, edac)) for number in range(40)) == []
 
 
-def test_corrected_pcie_errors_in_a_storm() -> None:
+def test_a_storm_of_corrected_pcie_errors_is_found() -> None:
     aer = "nvidia 0000:9b:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)"
     storm = [(number, kernel("n1", number, aer)) for number in range(100)]
     assert fired(storm) == ["machine.corrected_pcie_errors"]
     assert fired(storm[:40]) == []
 
 
-def test_a_link_that_flaps() -> None:
+def test_a_flapping_link_is_found() -> None:
     def link(second: float, word: str) -> tuple[float, bytes]:
         return second, kernel("n1", second, f"mlx5_core 0000:c1:00.0 enp193s0f0np0: Link {word}")
 
@@ -161,7 +161,7 @@ def test_a_link_that_flaps() -> None:
     assert fired(lines[:4]) == []
 
 
-def test_a_storm_of_retries() -> None:
+def test_a_storm_of_retries_is_found() -> None:
     text = "'HTTP Error 429 thrown while requesting HEAD https://huggingface.co/acme/llm-7b/resolve/main/config.json"
     assert fired(worker(number, text, f"n{number % 8}") for number in range(60)) == ["environment.retry_storm"]
     assert fired(worker(60 * number, text) for number in range(60)) == []
@@ -191,7 +191,7 @@ def test_the_schedulers_own_lines_name_the_pod() -> None:
     assert fired(lines, until=700) == []
 
 
-def test_a_job_that_waits_for_more_than_an_hour() -> None:
+def test_a_job_that_waits_for_more_than_an_hour_is_recorded() -> None:
     submitted = slurmctld(0, "_slurm_rpc_submit_batch_job: JobId=881 InitPrio=4294901740 usec=412")
     started = slurmctld(3000, "sched: Allocate JobId=881 NodeList=gpu-a-[01-08] #CPUs=1024 Partition=gpu")
     assert fired([submitted, started], until=9000) == ["capacity.demand"]
@@ -210,7 +210,7 @@ def squeue(second: float, jobs: Iterable[int]) -> Lines:
     ]
 
 
-def test_more_demand_than_capacity() -> None:
+def test_many_waiting_jobs_or_pods_are_found() -> None:
     assert fired([*squeue(0, range(880, 886)), *squeue(300, range(883, 890))]) == ["capacity.many_jobs_wait"]
     assert fired([*squeue(0, range(880, 885)), *squeue(300, range(880, 885))]) == []
     pods = [k8s_event(number, "FailedScheduling", NO_ROOM, f"trainer-{number}") for number in range(10)]
@@ -219,7 +219,7 @@ def test_more_demand_than_capacity() -> None:
     assert fired(k8s_event(number, "FailedScheduling", no_cpu, f"trainer-{number}") for number in range(10)) == []
 
 
-def test_idle_nodes_while_others_wait() -> None:
+def test_idle_nodes_while_jobs_wait_are_found() -> None:
     idle = "gpu*         up   infinite      4   idle gpu-a-[01-04]"
 
     def snapshot(minute: int) -> Lines:
@@ -230,7 +230,7 @@ def test_idle_nodes_while_others_wait() -> None:
     assert "capacity.idle_while_queued" not in fired(snapshot(0))
 
 
-def test_idle_nodes_while_pods_wait() -> None:
+def test_idle_nodes_while_pods_wait_are_found() -> None:
     lines = []
     for minute in range(0, 40, 10):
         unneeded = "I0302 09:14:01.712345       1 nodes.go:126] gpu-pool-7xk2p was unneeded for 5m10.02s"
@@ -244,7 +244,7 @@ def preemption(second: float, job: int) -> Lines:
     return [worker(second, text.format(what), job=str(job)) for what in (f"JOB {job}", f"STEP {job}.0")]
 
 
-def test_frequent_preemptions() -> None:
+def test_frequent_preemptions_are_found() -> None:
     often = [line for hour in range(3) for line in preemption(7200 * hour, 881)]
     assert fired(often).count("capacity.preempted_once") == 3
     assert fired(often)[-1] == "capacity.job_preempted_often"

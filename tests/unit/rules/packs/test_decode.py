@@ -82,7 +82,7 @@ def test_each_row_is_found_by_the_register_words_of_its_layout(row: dict[str, st
         ),
     ],
 )
-def test_nvlink5_words(code: str, subunit: str, words: str, expected: tuple[str, ...]) -> None:
+def test_nvlink5_register_words_are_decoded(code: str, subunit: str, words: str, expected: tuple[str, ...]) -> None:
     decoded = nvlink5({"code": code, "subunit": subunit, "words": words})
 
     assert tuple(decoded[name] for name in DECODED) == expected
@@ -128,7 +128,7 @@ def test_an_unknown_status_still_names_the_unit() -> None:
         pytest.param("0x0, 0x80, 0x0, 0x0, 0x0, 0x0, 0x0", "unknown", id="not-documented"),
     ],
 )
-def test_registers_of_xid_74(words: str, origin: str) -> None:
+def test_registers_of_xid_74_are_decoded(words: str, origin: str) -> None:
     assert nvlink4({"code": "74", "words": words})["origin"] == origin
 
 
@@ -137,11 +137,11 @@ def test_registers_of_xid_74(words: str, origin: str) -> None:
     [{"code": "74", "words": "0x0, 0x0, 0x0"}, {"code": "74"}, {"code": "94", "words": "0x1, 0x2, 0x3, 0x4"}],
     ids=["no-bit", "no-words", "another-code"],
 )
-def test_registers_without_meaning(line: dict[str, str]) -> None:
+def test_registers_without_meaning_are_left_out(line: dict[str, str]) -> None:
     assert nvlink4(line) == line
 
 
-def test_recovery_actions() -> None:
+def test_recovery_actions_are_put_in_words() -> None:
     assert recovery({"new_action": "Drain P2P"})["verdict"] == "stop peer-to-peer jobs on the GPU, then reset it"
     assert recovery({"new_action": "Swap It"})["verdict"] == "do what the driver asks for: Swap It"
     assert recovery({"code": "79"}) == {"code": "79"}

@@ -95,7 +95,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     assert found.startswith(f"{tmp_path}/mine.yaml: can't be read")
 
 
-def test_an_edge_without_an_end(tmp_path: Path) -> None:
+def test_an_edge_with_an_invalid_duration_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("pack: mine\n" + EDGE.replace("5m", "soon"))
     assert problems(file) == [
@@ -103,7 +103,7 @@ def test_an_edge_without_an_end(tmp_path: Path) -> None:
     ]
 
 
-def test_no_such_folder_and_a_folder_without_packs(tmp_path: Path) -> None:
+def test_a_missing_folder_and_one_without_packs_are_refused(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert problems(missing, tmp_path) == [
         f"{folder}: no rule pack found: name a .yaml file, or a folder that holds some"

@@ -122,13 +122,13 @@ def test_values_that_json_can_not_hold_are_not_cached(tmp_path: Path, cache: Pat
 
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])
-def test_a_machine_without_a_cache(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_packs_load_on_a_machine_without_a_cache(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv(variable, "/proc/nowhere")
     assert "small.one" in load().by_id
 
 
-def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packs_load_for_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(_: int) -> None:
         raise KeyError
 

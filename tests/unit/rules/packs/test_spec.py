@@ -109,12 +109,12 @@ def test_waited_is_a_field_or_a_constant(given: dict[str, str]) -> None:
     ("text", "expected_ns"),
     [("250ms", 250_000_000), ("90s", 90 * 10**9), ("1.5h", 5400 * 10**9), (" 2d ", 172_800 * 10**9), ("0s", 0)],
 )
-def test_durations(text: str, expected_ns: int) -> None:
+def test_durations_are_read_in_nanoseconds(text: str, expected_ns: int) -> None:
     assert duration_ns(text) == expected_ns
 
 
 @pytest.mark.parametrize("text", ["5", "5 minutes", "-5s", "5S", ""])
-def test_refuses_other_durations(text: str) -> None:
+def test_refuses_invalid_durations(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration: write a number"):
         duration_ns(text)
 

@@ -25,7 +25,7 @@ def test_a_list_names_hosts(text: str, hosts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["n[1", "n1]", "n[2-1]", "n[a-b]", "n[]", "n[1-99999999]", "n[[1]]", "n]1["])
-def test_what_is_no_list_is_refused(text: str) -> None:
+def test_an_invalid_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="n"):
         expand(text)
 

@@ -118,7 +118,7 @@ def test_an_address_may_move_to_another_node() -> None:
     assert placement.addresses_by_node == {"c/n2": ["10.1.0.9"]}
 
 
-def test_jobs_on_a_node() -> None:
+def test_jobs_of_a_node_are_those_placed_there_at_a_time() -> None:
     placement = Placement()
     assert [placement.observe("c", "n1", "A", at(0)), placement.observe("c", "n1", "A", at(5))] == [True, False]
     placement.observe("c", "n1", "B", at(1800))

@@ -50,12 +50,12 @@ def test_text_that_only_looks_like_a_secret_stays(text: str) -> None:
     assert redacted(text) == text
 
 
-def test_where_kinds_overlap_the_first_one_names_all_of_it() -> None:
+def test_overlapping_secrets_are_redacted_under_the_first_kind() -> None:
     both = Redactor([Secret("first", ("abc",), ("abcd",)), Secret("second", ("abc",), ("bcdef",))])
     assert redacted("xabcdefx", both) == "x[redacted:first]x"
 
 
-def test_half_a_character_does_not_stay() -> None:
+def test_a_character_cut_by_a_pattern_is_removed_whole() -> None:
     cut = Redactor([Secret("cut", ("key",), (r"key=(?P<secret>.{3})",))])
     assert redacted("key=aéé!", cut) == "key=[redacted:cut]é!"
     assert redacted("key=ééé!", cut) == "key=[redacted:cut]é!"

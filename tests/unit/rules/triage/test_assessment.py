@@ -119,7 +119,9 @@ STATUS: dict[str, Case] = {
 
 
 @pytest.mark.parametrize(("lines", "now", "job_state", "expected"), STATUS.values(), ids=STATUS)
-def test_the_status(lines: Sequence[str], now: float | None, job_state: str, expected: str) -> None:
+def test_the_status_follows_the_decision_table(
+    lines: Sequence[str], now: float | None, job_state: str, expected: str
+) -> None:
     assert report_on(lines, now, job_state).status == expected
 
 
@@ -230,7 +232,9 @@ PRIMARY: dict[str, tuple[Sequence[str], float | None, str, str | None]] = {
 
 
 @pytest.mark.parametrize(("lines", "now", "job_state", "expected"), PRIMARY.values(), ids=PRIMARY)
-def test_the_primary_failure(lines: Sequence[str], now: float | None, job_state: str, expected: str | None) -> None:
+def test_the_primary_failure_follows_the_decision_table(
+    lines: Sequence[str], now: float | None, job_state: str, expected: str | None
+) -> None:
     assert report_on(lines, now, job_state).primary == expected
 
 

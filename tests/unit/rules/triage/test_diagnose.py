@@ -107,7 +107,7 @@ def test_core_files_indicate_a_crash(artifacts: tuple[str, ...], expected: str) 
 # deaths without a line
 
 
-def test_the_ladder_of_an_unknown_death() -> None:
+def test_an_unknown_death_is_narrowed_down_by_questions() -> None:
     found = answers(AT_300, LATE)
     assert list(found)[:5] == [
         "Is there a trace of an out-of-memory kill?",

@@ -61,7 +61,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize(("lines", "expected"), STARTS.values(), ids=STARTS)
-def test_where_a_run_began(lines: list[str], expected: tuple[str, int | None]) -> None:
+def test_the_start_is_the_first_or_the_restored_step(lines: list[str], expected: tuple[str, int | None]) -> None:
     found = progress(lines)
     assert (found.start, found.restored_step) == expected
 
@@ -76,7 +76,7 @@ MADE = {
 
 
 @pytest.mark.parametrize(("lines", "this_run", "in_all"), MADE.values(), ids=MADE)
-def test_how_many_steps_were_made(lines: list[str], this_run: int, in_all: int) -> None:
+def test_steps_of_this_run_and_of_all_runs_are_counted(lines: list[str], this_run: int, in_all: int) -> None:
     found = progress(lines)
     assert (found.steps_this_run, found.steps_done) == (this_run, in_all)
 
@@ -96,7 +96,7 @@ PERIODS = {
 
 
 @pytest.mark.parametrize(("lines", "args", "expected"), PERIODS.values(), ids=PERIODS)
-def test_the_checkpoint_period(lines: list[str], args: str, expected: int | None) -> None:
+def test_the_checkpoint_period_is_that_of_the_saved_steps(lines: list[str], args: str, expected: int | None) -> None:
     assert progress([*header(args), *lines, *steps(0, 9)]).checkpoint_period == expected
 
 
@@ -115,7 +115,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize(("lines", "saved", "lost"), LOSSES.values(), ids=LOSSES)
-def test_the_last_checkpoint_and_the_steps_lost(lines: list[str], saved: int | None, lost: int) -> None:
+def test_steps_after_the_last_checkpoint_are_lost(lines: list[str], saved: int | None, lost: int) -> None:
     found = progress([*header("steps=2000 enable_checkpointing=true"), *lines, *FAILED])
     assert (found.last_checkpoint_step, found.steps_lost, found.time_lost_s) == (saved, lost, lost * 5.0)
 
@@ -141,7 +141,7 @@ TOTALS = {
 
 
 @pytest.mark.parametrize(("lines", "expected"), TOTALS.values(), ids=TOTALS)
-def test_the_total(lines: list[str], expected: int | None) -> None:
+def test_the_total_comes_from_the_log(lines: list[str], expected: int | None) -> None:
     assert progress(lines).total_steps == expected
 
 
@@ -154,7 +154,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize(("now", "expected"), EXPECTED.values(), ids=EXPECTED)
-def test_the_step_to_expect_by_now(now: float, expected: int) -> None:
+def test_the_expected_step_follows_from_the_step_time(now: float, expected: int) -> None:
     assert progress([*header(), *steps(0, 300)], now, "RUNNING").expected_step_now == expected
 
 

@@ -139,7 +139,7 @@ def test_ranks_of_the_store_are_ranges_with_their_first_line() -> None:
 @pytest.mark.parametrize(
     ("numbers", "expected"), [([], ""), ([3], "3"), ([2, 0, 1, 5, 7, 8], "0-2,5,7-8"), (range(0, 900, 2), "0,2,4,6")]
 )
-def test_ranges(numbers: Any, expected: str) -> None:
+def test_numbers_are_shortened_to_ranges(numbers: Any, expected: str) -> None:
     assert ranges(numbers) == expected or (ranges(numbers).startswith(expected) and ranges(numbers).endswith(",…"))
 
 
@@ -221,7 +221,7 @@ def test_invalid_reference_is_refused(text: str) -> None:
         ("signal:3f2a", SignalReference("3f2a")),
     ],
 )
-def test_references(text: str, reference: Any) -> None:
+def test_references_are_parsed(text: str, reference: Any) -> None:
     assert parse(text) == reference
 
 

@@ -218,7 +218,9 @@ async def test_unavailable_store_is_503(browser: Browser, store: Store) -> None:
 
 
 @pytest.mark.parametrize(("status", "expected"), [("ok", 200), ("behind", 503)])
-async def test_health(browser: Browser, store: Store, status: str, expected: int) -> None:
+async def test_healthz_follows_the_health_of_the_store(
+    browser: Browser, store: Store, status: str, expected: int
+) -> None:
     store.health = {"status": status}
     response = await browser.get("/healthz")
     assert response.status == expected
@@ -401,7 +403,7 @@ async def test_few_notification_decisions_are_one_table(browser: Browser, store:
     assert 'aria-label="Notifications"' in text and 'data-key="notifications ' not in text
 
 
-async def test_silences_as_json(browser: Browser, store: Store) -> None:
+async def test_silences_are_listed_as_json(browser: Browser, store: Store) -> None:
     over, active = Silence("s1", {"node": "n1"}, 1, 2, "ada", "why"), Silence("s2", {"node": "n1"}, 1, 2**62, "ada", "")
     for silence in (over, active):
         write_silence(store.client, silence)

@@ -29,7 +29,7 @@ NOW_NS = 1_772_442_000 * NS_PER_S
         (200_000, "2 d 7 h"),
     ],
 )
-def test_length(length_s: float, text: str) -> None:
+def test_lengths_have_at_most_two_units(length_s: float, text: str) -> None:
     assert humanize.length(round(length_s * NS_PER_S)) == text
 
 
@@ -45,7 +45,7 @@ def test_length(length_s: float, text: str) -> None:
         (90_000, "1 d ago"),
     ],
 )
-def test_ago(passed_s: int, text: str) -> None:
+def test_ages_are_rounded(passed_s: int, text: str) -> None:
     assert humanize.ago(NOW_NS - passed_s * NS_PER_S, NOW_NS) == text
 
 
@@ -54,7 +54,7 @@ def test_confidence_is_never_shown_as_100_percent(confidence: float, text: str) 
     assert humanize.percent(confidence) == text
 
 
-def test_times() -> None:
+def test_times_show_the_date_on_another_day() -> None:
     assert humanize.clock(NOW_NS + 1_234_567_890, 3) == "09:00:01.234"
     assert humanize.clock_or_date(NOW_NS, NOW_NS) == "09:00:00"
     assert humanize.clock_or_date(NOW_NS - 86_400 * NS_PER_S, NOW_NS) == "1 Mar 2026, 09:00:00"
@@ -62,7 +62,7 @@ def test_times() -> None:
     assert humanize.ns("yesterday") is None
 
 
-def test_counts_and_names() -> None:
+def test_counts_and_names_are_shortened() -> None:
     assert humanize.count(1, "node") == "1 node"
     assert humanize.count(1_019, "node") == "1,019 nodes"
     assert humanize.names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
@@ -80,7 +80,7 @@ def test_counts_and_names() -> None:
         (Cost(2, since_checkpoint_step=9), "2 steps", "2 steps since the checkpoint of step 9"),
     ],
 )
-def test_cost(cost: Cost, expected: str, since: str) -> None:
+def test_cost_is_in_gpu_hours_and_steps(cost: Cost, expected: str, since: str) -> None:
     assert (humanize.lost(cost), humanize.lost_since(cost)) == (expected, since)
 
 
@@ -92,7 +92,9 @@ def test_cost(cost: Cost, expected: str, since: str) -> None:
         (("", "", None), "", ""),
     ],
 )
-def test_places(cause: tuple[str, str, int | None], alone: str, in_a_sentence: str) -> None:
+def test_a_place_reads_alone_and_in_a_sentence(
+    cause: tuple[str, str, int | None], alone: str, in_a_sentence: str
+) -> None:
     assert (humanize.place(*cause), humanize.where(*cause)) == (alone, in_a_sentence)
 
 
@@ -100,7 +102,7 @@ def test_places(cause: tuple[str, str, int | None], alone: str, in_a_sentence: s
     ("confidence", "text"),
     [(0.95, "almost certain"), (0.7, "likely"), (0.55, "more likely than not"), (0.3, "a guess")],
 )
-def test_sureness(confidence: float, text: str) -> None:
+def test_confidence_has_a_word(confidence: float, text: str) -> None:
     assert humanize.sureness(confidence) == text
 
 
@@ -117,7 +119,7 @@ def test_sureness(confidence: float, text: str) -> None:
         ({"q": " ".join("abcdefghijkl")}, IncidentFilter(terms=list("abcdefgh"))),
     ],
 )
-def test_filters_of_an_address(address: dict[str, str], wanted: IncidentFilter) -> None:
+def test_an_address_is_read_as_filters(address: dict[str, str], wanted: IncidentFilter) -> None:
     assert ListQuery.of(address).store_filter() == wanted
 
 
@@ -152,7 +154,7 @@ def a_rank(rank: int, step: int | None, ago_s: float, node_ago_s: float = 0, nod
         (a_rank(1, None, -1, node_ago_s=-1), "unheard"),
     ],
 )
-def test_the_state_of_a_rank(rank: dict[str, Any], state: str) -> None:
+def test_the_state_of_a_rank_follows_its_last_line_and_step(rank: dict[str, Any], state: str) -> None:
     grid = grid_of([a_rank(0, 100, 0), rank, a_rank(-1, 7, 0)], NOW_NS)
     assert [cell.state for cell in grid.cells] == ["level", state]
     assert grid.newest_step == 100
@@ -168,7 +170,7 @@ def test_a_grid_for_the_browser_names_each_node_once() -> None:
     assert (columns["nodes"], columns["node"], columns["state"]) == (["n1", "n2"], [0, 0, 1], [0, 0, 0])
 
 
-def test_a_job_without_data() -> None:
+def test_a_job_without_data_has_an_empty_grid() -> None:
     grid = grid_of([], NOW_NS)
     assert (grid.cells, grid.newest_step, grid.newest_ns, grid.counts) == ((), None, 0, {})
 

@@ -31,7 +31,7 @@ def a_view(**changed: Any) -> IncidentView:
     return IncidentView(msgspec.structs.replace(an_incident(), **changed))
 
 
-def test_the_cause() -> None:
+def test_the_cause_has_class_place_confidence_and_reasons() -> None:
     view = a_view()
     assert view.place == "gpu-001 · GPU 0000:3b:00"
     cause = view.cause
@@ -105,7 +105,7 @@ def test_lines_of_the_root_cause_come_first() -> None:
         ("gpu-001", "hang", ""),
     ],
 )
-def test_the_line_of_the_cause(node: str, failure_class: str, line: str) -> None:
+def test_the_line_of_the_cause_is_that_of_its_node(node: str, failure_class: str, line: str) -> None:
     evidence = tuple(
         Evidence("kern.log", 1, on, "gpu.fell_off_bus", text)
         for on, text in (("gpu-002", "of another"), ("gpu-001", "of the node"))
@@ -115,7 +115,7 @@ def test_the_line_of_the_cause(node: str, failure_class: str, line: str) -> None
 
 
 @pytest.mark.parametrize(("step_time_s", "pace"), [(None, ""), (3.987, "3.99 s a step"), (0.0, "")])
-def test_progress(step_time_s: float | None, pace: str) -> None:
+def test_progress_has_last_step_time_and_pace(step_time_s: float | None, pace: str) -> None:
     (shown,) = a_view(progress={"j": Progress(9, "2026-03-02T08:59:59.000000000Z", step_time_s)}).progress
     assert (shown.last_step, shown.seen, shown.clock, shown.pace) == (9, "2026-03-02 08:59:59", "08:59:59", pace)
 
@@ -135,12 +135,12 @@ def test_progress(step_time_s: float | None, pace: str) -> None:
         ),
     ],
 )
-def test_recurrence(recurrence: Recurrence | None, sentences: tuple[str, ...]) -> None:
+def test_recurrence_is_described(recurrence: Recurrence | None, sentences: tuple[str, ...]) -> None:
     assert a_view(recurrence=recurrence).recurrence == sentences
 
 
 @pytest.mark.parametrize(("status", "lasted"), [("open", "1 h"), ("resolved", "10 min")])
-def test_how_long_it_lasted(status: str, lasted: str) -> None:
+def test_the_duration_runs_to_the_end_or_until_now(status: str, lasted: str) -> None:
     view = a_view(status=status)
     first_ns = ns(view.incident.first_seen)
     assert first_ns is not None

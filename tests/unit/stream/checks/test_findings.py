@@ -66,7 +66,7 @@ def test_topics_as_created_have_no_findings() -> None:
     assert topics() == []
 
 
-def test_a_missing_topic() -> None:
+def test_a_missing_topic_is_a_problem() -> None:
     seen = Brokers("kafka:9092", 1, {name: topic for name, topic in HEALTHY.items() if name != NAMES.snapshots})
     findings = [finding for finding in topic_findings(WANTED, seen, NAMES, "logs.raw") if finding.status != "ok"]
     assert [(finding.name, finding.found, finding.fix) for finding in findings] == [
@@ -98,13 +98,13 @@ def test_a_missing_topic() -> None:
         (NAMES.matches, {"replicas": 2, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "one broker down"),
     ],
 )  # fmt: skip
-def test_a_topic_with_other_settings(name: str, changed: dict[str, Any], status: str, words: str) -> None:
+def test_a_topic_with_wrong_settings_is_found(name: str, changed: dict[str, Any], status: str, words: str) -> None:
     ((found_name, found_status, found),) = topics(name, **changed)
     assert (found_name, found_status) == (f"topic {name}", status)
     assert words in found
 
 
-def test_replicas() -> None:
+def test_too_few_replicas_are_found() -> None:
     assert len(topics(brokers=3)) == len(WANTED), "one replica on three brokers"
     want_three = [replace(topic, replicas=3) for topic in WANTED]
     assert {status for _, status, _ in topics(brokers=3, wanted=want_three)} == {"problem"}
@@ -122,7 +122,7 @@ def test_hidden_configuration_is_reported_once_and_not_as_wrong() -> None:
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 
 
-def test_brokers_that_create_topics() -> None:
+def test_brokers_that_create_topics_are_found() -> None:
     found = brief(
         topic_findings(WANTED, Brokers("kafka:9092", 1, HEALTHY, makes_topics_itself=True), NAMES, "logs.raw")
     )
@@ -145,7 +145,7 @@ PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS
         ((OURS,) * 5, PLACE, [("warning", "5 workers share 4 partitions")]),
     ],
 )
-def test_a_group(members: tuple[Member, ...], place: Place, expected: list[tuple[str, str]]) -> None:
+def test_finding_of_a_group(members: tuple[Member, ...], place: Place, expected: list[tuple[str, str]]) -> None:
     found = brief(group_findings(Group("epicenter.match", members, (place,)), 4, NOW_MS))
     assert [status for _, status, _ in found] == [status for status, _ in expected]
     assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
@@ -170,7 +170,7 @@ NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
         (replace(GOOD, ahead_ms=7 * HOUR_MS), "warning", "50 are ahead of the clock, by up to 7 h: n1 (50)"),
     ],
 )
-def test_raw_records(some: ObservedRecord, status: str, words: str) -> None:
+def test_finding_of_raw_records(some: ObservedRecord, status: str, words: str) -> None:
     ((_, found_status, found),) = brief(record_findings([GOOD] * 50 + [some] * 50))
     assert found_status == status
     assert words in found
@@ -222,7 +222,7 @@ SERVER = Server("http://ch:8123/epicenter", "26.3.1.2", 0.1, 0, (), {"default": 
         (replace(SERVER, ahead_s=90.0), [("problem", "90.0 s ahead of")]),
     ],
 )
-def test_a_store(server: Server, expected: list[tuple[str, str]]) -> None:
+def test_finding_of_a_store(server: Server, expected: list[tuple[str, str]]) -> None:
     found = brief(server_findings(server))
     assert [status for _, status, _ in found] == [status for status, _ in expected]
     assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
@@ -245,7 +245,7 @@ def test_secrets_readable_or_writable_by_others_are_found(tmp_path: Path) -> Non
         assert [status for _, status, _ in brief(secrets_findings(tmp_path))] == expected
 
 
-def test_a_data_folder_without_room_and_one_that_can_not_be_made(tmp_path: Path) -> None:
+def test_a_full_or_missing_data_folder_is_found(tmp_path: Path) -> None:
     assert brief(folder_findings(tmp_path / "new", lambda _: 1 << 40)) == []
     assert [status for _, status, _ in brief(folder_findings(tmp_path, lambda _: 1 << 20))] == ["warning"]
     (tmp_path / "file").write_text("")
@@ -256,7 +256,7 @@ def test_a_data_folder_without_room_and_one_that_can_not_be_made(tmp_path: Path)
 @pytest.mark.parametrize(
     ("host", "token", "status"), [("127.0.0.1", "", "ok"), ("0.0.0.0", "", "problem"), ("0.0.0.0", "t", "warning")]
 )  # fmt: skip
-def test_a_page_that_other_hosts_reach(host: str, token: str, status: str) -> None:
+def test_finding_of_a_page_that_other_hosts_reach(host: str, token: str, status: str) -> None:
     settings: Any = SimpleNamespace(page_host=host, page_token=token)
     assert [finding.status for finding in exposure_findings("page", settings, is_for_people=True)] == [status]
 

@@ -155,7 +155,7 @@ def test_interleaved_speakers_are_separate_matches(first: str, second: str) -> N
     assert found(by_speaker(first, second)) == [(7, "test.oom", 4), (8, "test.any_error", 4)]
 
 
-def test_a_block_that_begins_behind_a_progress_bar() -> None:
+def test_a_block_may_begin_behind_a_progress_bar() -> None:
     opener = f" 50%|#5   | 1/2 [00:12<00:12, 12.1s/it]\r[rank3]: {FRAMES[0]}"
     lines = [opener, *(f"[rank3]: {line}" for line in [*FRAMES[1:], OOM])]
     assert found(lines) == [(4, "test.oom", 4)]

@@ -100,7 +100,7 @@ def test_redacting_twice_changes_nothing() -> None:
     assert "[redacted:password]" in everything(again)
 
 
-def test_fields_that_are_cut_out_of_a_secret() -> None:
+def test_fields_within_a_secret_are_redacted() -> None:
     found = scanned([f"torch.distributed.DistStoreError: connect to redis://u:{SECRET}@10.0.0.1:6379 failed"])
     assert SECRET not in everything(found)
 
@@ -113,7 +113,7 @@ def test_a_long_line_of_a_block_is_cut_after_it_was_redacted() -> None:
     assert "0123" not in str(block)
 
 
-def test_dead_letters() -> None:
+def test_dead_letters_are_redacted() -> None:
     broken = b'{"message": "PGPASSWORD=' + SECRET.encode() + b" " + b"x" * (1 << 20)
     key = f"n1?token={SECRET}".encode()
     found = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([broken], key=key))
@@ -128,7 +128,7 @@ def test_dead_letters() -> None:
     assert same.dead_letter_id == dead_letter.dead_letter_id
 
 
-def test_a_corrupt_batch() -> None:
+def test_a_corrupt_batch_is_redacted() -> None:
     content = f"\x00\x01password={SECRET}\x00".encode()
     dead_letter = FaultLog(Metrics(), REDACTOR).record_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
     assert dead_letter.kind is DeadLetterKind.CORRUPT_BATCH

@@ -99,13 +99,13 @@ def test_harmless_text_hides_no_failure_next_to_it(line: str, fits: list[str]) -
     assert sorted(match.rule for match in found.matches) == fits
 
 
-def test_a_pattern_for_whole_lines() -> None:
+def test_a_pattern_for_whole_lines_ignores_prefixes() -> None:
     found = scanned([a_rule("a", "^foo$")], [b"foo", b"foo bar", b"a foo", b"12: foo", b"foo\r"])
     assert fired(found) == [(1, "test.a"), (4, "test.a"), (5, "test.a")]
 
 
 @pytest.mark.parametrize("scanner", [HyperscanScanner, ReferenceScanner])
-def test_an_empty_batch(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
+def test_an_empty_batch_has_no_result(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
     assert scanner(["foo"]).scan([]) == []
     assert scanner(["foo"]).scan([b"", b""]) == []
 
@@ -231,7 +231,7 @@ BAR = "Loading:  45%|####5     | 9/20 [00:12<00:14, 1.31s/it]"
         pytest.param(f"Trace\0back{TRACEBACK[9:]}\r\n", None, "", id="nul-inside-and-crlf"),
     ],
 )
-def test_records_that_share_a_line(line: str, rank: int | None, source: str) -> None:
+def test_a_record_that_shares_a_line_is_matched_once(line: str, rank: int | None, source: str) -> None:
     for value in (line.encode(), orjson.dumps({"message": line})):
         found = a_scanner().scan(batch([value]))
         (match,) = [match for match in found.matches if match.rule == "python.traceback"]
@@ -239,7 +239,7 @@ def test_records_that_share_a_line(line: str, rank: int | None, source: str) -> 
         assert found.matched == 1
 
 
-def test_a_quoted_traceback_is_none() -> None:
+def test_a_quoted_traceback_is_no_match() -> None:
     assert fired(a_scanner().scan(batch([f"log.error('{TRACEBACK} %s', text)".encode()]))) == []
 
 

@@ -97,7 +97,7 @@ def test_merged_incidents_do_not_count() -> None:
     assert shortfalls([], [msgspec.structs.replace(found(), merged_into="0")]) == []
 
 
-def test_the_first_change_between_two_runs() -> None:
+def test_the_first_change_between_two_runs_is_reported() -> None:
     changed = msgspec.structs.replace(found(), nodes=("n1", "n9", "n3"))
     name = f"incident {found().incident_id}"
     assert first_change([[found()]], [[found()]]) == ""

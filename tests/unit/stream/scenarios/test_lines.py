@@ -61,7 +61,7 @@ def test_lines_are_in_the_order_of_their_times_and_those_of_a_text_together(tmp_
     assert [line.time_ns - START_NS for line in lines[:2]] == [NS_PER_S, NS_PER_S + 1000]
 
 
-def test_placeholders_of_a_gpu_and_of_a_c10_head(tmp_path: Path) -> None:
+def test_placeholders_of_a_gpu_and_of_a_c10_head_are_filled_in(tmp_path: Path) -> None:
     (line,) = lines_of(tmp_path, "{at: +1s, job: A, ranks: 3, text: '{pci} {bus} {pid} E{c10}'}")
     assert texts([line]) == ["0000:2a:00 2a000 40003 E302 09:00:01.000000000"]
 

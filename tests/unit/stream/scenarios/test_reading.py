@@ -16,7 +16,7 @@ from tests.support.scenarios import A_SCENARIO, scenario
 @pytest.mark.parametrize(
     ("written", "seconds"), [("+0s", 0), ("+10m3s", 603), ("+1h", 3600), ("+1m2s500ms", 62.5), ("+1.5s", 1.5)]
 )
-def test_offsets(written: str, seconds: float) -> None:
+def test_offsets_are_read(written: str, seconds: float) -> None:
     assert offset_ns(written) == seconds * NS_PER_S
 
 
@@ -26,7 +26,7 @@ def test_invalid_offsets_are_refused(written: object) -> None:
         offset_ns(written)
 
 
-def test_durations() -> None:
+def test_durations_are_read() -> None:
     assert length_ns("1h30m") == 5400 * NS_PER_S
     with pytest.raises(ValueError, match="is not a duration"):
         length_ns("+5s")
@@ -44,7 +44,7 @@ def test_durations() -> None:
         (7, ("7",)),
     ],
 )
-def test_names(written: object, names: tuple[str, ...]) -> None:
+def test_names_are_expanded(written: object, names: tuple[str, ...]) -> None:
     assert names_of(written) == names
 
 
@@ -54,7 +54,7 @@ def test_invalid_ranges_are_refused(written: str) -> None:
         names_of(written)
 
 
-def test_ranks() -> None:
+def test_ranks_are_expanded() -> None:
     assert ranks_of(["0..2", 7]) == (0, 1, 2, 7)
     assert ranks_of("all") == "all"
     with pytest.raises(ValueError, match="'first' is no rank"):
@@ -113,7 +113,7 @@ def test_all_mistakes_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     assert names == ["nothing", "a.yaml:7", "a.yaml:9", "a.yaml:12", "b.yaml:8", "b.yaml:15"]
 
 
-def test_no_step_and_a_single_step(tmp_path: Path) -> None:
+def test_a_scenario_without_steps_is_a_single_step(tmp_path: Path) -> None:
     found = scenario(tmp_path, "title: Quiet\nstory: Nothing.\nlines: []\nadvance: 1h\nexpect: none\n")
     (step,) = found.spec.all_steps
     assert (step.expect, step.advance) == ((), 3600 * NS_PER_S)

@@ -23,7 +23,7 @@ from tests.support.logs import the_rules
         pytest.param(11, True, 1.0, True, id="ten seconds after"),
     ],
 )
-def test_a_snapshot_is_due(snapshot_ago_s: float, has_changes: bool, took_s: float, due: bool) -> None:
+def test_a_snapshot_is_due_when(snapshot_ago_s: float, has_changes: bool, took_s: float, due: bool) -> None:
     correlator = PartitionCorrelator(the_rules(), NS_PER_S)
     correlator.begin_at(8)
     owned = Owned(correlator, "", 6, monotonic() - snapshot_ago_s, took_s, has_changes)
