@@ -84,7 +84,12 @@ STEPS = {
     "node-fail": ([*AT_300, node_exit(3, 139), *FAILED], None, "", ["core files"]),
     "cancelled": ([*AT_300, scancel(1510), *summary(143, CANCELLED)], None, "", ["Nothing to fix"]),
     "unknown-death": (AT_300, LATE, "", ["scontrol show job 7877", "RAY=1"]),
-    "train-timeout": ([*AT_300, stage("Training TIMEOUT (9s/9s)"), *FAILED], None, "", ["STAGE_TIMEOUTS", "Rule out a hang"]),
+    "train-timeout": (
+        [*AT_300, stage("Training TIMEOUT (9s/9s)"), *FAILED],
+        None,
+        "",
+        ["STAGE_TIMEOUTS", "Rule out a hang"],
+    ),
 }
 
 

@@ -95,7 +95,8 @@ def test_a_missing_topic_is_a_problem() -> None:
         (NAMES.matches, {"configs": {"unclean.leader.election.enable": "true"}}, "warning", "it lacks are lost"),
         (NAMES.matches, {"replicas": 3, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "2 of 3"),
         (NAMES.matches, {"replicas": 3, "in_sync": 3}, "warning", "when a single broker has it"),
-        (NAMES.matches, {"replicas": 2, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "one broker down"),
+        (NAMES.matches, {"replicas": 2, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning",
+         "one broker down"),
     ],
 )  # fmt: skip
 def test_a_topic_with_wrong_settings_is_found(name: str, changed: dict[str, Any], status: str, words: str) -> None:
