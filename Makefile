@@ -24,11 +24,11 @@ endif
 check: lint
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/unit tests/scenarios
 
-# All of it. Three at a time on two cores, a file of tests in one piece: servers are waited for much of the time.
+# All of it, three test files at a time on two cores: tests wait for servers much of the time.
 test: lint
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-# Kafka and store in rarer kinds of trouble: two minutes more.
+# Rarer faults of Kafka and the store: two minutes more.
 test-long: $(READY)
 	$(BIN)/pytest -m long
 
@@ -51,13 +51,13 @@ rules: $(READY)
 cluster: $(READY)
 	$(BIN)/python -m deploy.dev.cluster
 
-# Chart, examples, image and compose file against schemas and linters of those who take them. Needs Go, Java, Maven.
+# Chart, examples, image and compose file against the schemas and linters of their consumers. Needs Go, Java, Maven.
 check-deploy: $(READY)
 	$(BIN)/python -m deploy.check
 	$(BIN)/python deploy/check_compose.py
 	$(BIN)/python deploy/check_image.py
 
-# Known vulnerabilities of what is pinned; lint tells of them and goes on.
+# Known vulnerabilities of pinned packages; lint reports them and continues.
 audit: $(READY)
 	$(BIN)/python -m deploy.audit
 

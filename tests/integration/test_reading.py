@@ -348,11 +348,11 @@ def place(client: Client, ranks: range, since_s: int, world_size: int) -> None:
     )
 
 
-@pytest.mark.parametrize(("heard_s", "ranks"), [(-600, [0, 1]), (-10, [0, 1, 3])])
-def test_ranks_of_a_larger_former_attempt_are_not_listed(client: Client, heard_s: int, ranks: list[int]) -> None:
+@pytest.mark.parametrize(("seen_s", "ranks"), [(-600, [0, 1]), (-10, [0, 1, 3])])
+def test_ranks_of_a_larger_former_attempt_are_not_listed(client: Client, seen_s: int, ranks: list[int]) -> None:
     place(client, range(4), -900, 4)
     store_heartbeat(client, "4711", 0, 0)
-    store_heartbeat(client, "4711", 3, heard_s)
+    store_heartbeat(client, "4711", 3, seen_s)
     assert [rank["rank"] for rank in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
     place(client, range(2), -300, 2)
     assert [rank["rank"] for rank in jobs.list_ranks(client, "default", "4711")] == ranks
