@@ -117,7 +117,7 @@ def watchdogs() -> Row:
     feed = Feed()
     feed.process([], list(heartbeats_until(job, fault_ns)), fault_ns - LATENESS_NS)
     feed.seconds = 0.0
-    matches = sorted(job.loses_gpu(node, fault_ns), key=lambda match: match.event.event_time_ns)
+    matches = sorted(job.gpu_loss(node, fault_ns), key=lambda match: match.event.event_time_ns)
     feed.process_all(matches, PIECE)
     found = feed.unmerged()
     return {
@@ -193,7 +193,7 @@ def main() -> None:
     """Run or profile one part, or run each in a separate process and compare the results with the goals."""
     match sys.argv[1:]:
         case []:
-            report({part: apart(part) for part in PARTS})
+            report({part: in_own_process(part) for part in PARTS})
         case ["profile", part]:
             profiler = cProfile.Profile()
             profiler.runcall(PARTS[part])
@@ -202,7 +202,7 @@ def main() -> None:
             print(json.dumps(PARTS[part]()))
 
 
-def apart(part: str) -> Row:
+def in_own_process(part: str) -> Row:
     """A part in a separate process."""
     done = subprocess.run([sys.executable, "-m", "bench.correlate", part], stdout=subprocess.PIPE, check=True)
     row: Row = json.loads(done.stdout)

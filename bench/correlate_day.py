@@ -63,13 +63,13 @@ class Run:
             else:
                 yield self.job.step(step, at_ns)
 
-    def ending(self) -> Iterator[Match]:
+    def end_matches(self) -> Iterator[Match]:
         """The matches at its end."""
         node = self.job.nodes[0]
         if not self.lost_node:
             yield from happening("finished", self.stop_ns, node, self.job.name, 0)
             return
-        yield from self.job.loses_gpu(self.lost_node, self.stop_ns)
+        yield from self.job.gpu_loss(self.lost_node, self.stop_ns)
         yield from happening("cancelled", self.end_ns, node, self.job.name)
 
 
@@ -93,8 +93,8 @@ class Day:
         end_ns = begin_ns + BATCH_NS
         near = [run for run in self._runs if run.begin_ns < end_ns and begin_ns < run.end_ns + BATCH_NS]
         heartbeats = [heartbeat for run in near for heartbeat in run.heartbeats(begin_ns, end_ns)]
-        endings = [match for run in near for match in run.ending()]
-        return [match for match in endings if begin_ns <= match.event.event_time_ns < end_ns], heartbeats
+        at_ends = [match for run in near for match in run.end_matches()]
+        return [match for match in at_ends if begin_ns <= match.event.event_time_ns < end_ns], heartbeats
 
     def _runs_on(self, slot: int, nodes: Sequence[str]) -> Iterator[Run]:
         at_ns, step, number = START_NS, 0, 0

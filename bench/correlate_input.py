@@ -106,7 +106,7 @@ class Job:
         """A step is completed; the first rank of each node reports it."""
         return (Step(at_ns + rank, "bench", self.name, self.node_of(rank), step, rank) for rank in self.ranks[::GPUS])
 
-    def loses_gpu(self, node: str, at_ns: int) -> Iterator[Match]:
+    def gpu_loss(self, node: str, at_ns: int) -> Iterator[Match]:
         """A GPU falls off the bus, and every rank on another GPU gives up `TIMEOUT_S` later, within 5 s."""
         yield from happening("lost_gpu", at_ns, node)
         dead = self.nodes.index(node) * GPUS + 3
@@ -172,7 +172,7 @@ def failing_jobs(running: Sequence[Job], length_ns: int) -> list[Match]:
     for job in running:
         at_ns = START_NS + chance.randrange(length_ns)
         node = chance.choice(job.nodes)
-        matches += job.loses_gpu(node, at_ns)
+        matches += job.gpu_loss(node, at_ns)
         matches += happening("out_of_memory", at_ns + chance.randrange(length_ns), node, job.name, 0)
     for _ in range(len(matches) // 3):
         node = chance.choice(chance.choice(running).nodes)

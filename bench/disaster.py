@@ -83,7 +83,7 @@ class Site:
         """Stop the workers with SIGTERM."""
         self.cluster.stop()
 
-    def happen(self) -> None:
+    def add_incident(self) -> None:
         """An incident on a separate node, long after the one before; wait until it is stored and notified."""
         incidents, self._times = self.counts()["incidents"], self._times + 1
         begins_s = self._times * FAR_APART_S
@@ -140,7 +140,7 @@ def begin(site: Site) -> Counts:
     """The state before a disaster: some incidents, a dead letter and a silence."""
     site.cluster.feed([("node", b'{"message": 7}'), ("node", kernel("n0", 1, QUIET))])
     for _ in range(site.incidents):
-        site.happen()
+        site.add_incident()
     site.wait_for("dead letters", 1)
     site.silence("n9")
     return site.settled()
@@ -152,7 +152,7 @@ def store_lost(site: Site) -> Outcome:
     site.stop()
     site.sql("DROP DATABASE {database} SYNC")
     site.cluster.run("migrate")
-    asyncio.run(_set_back(site.cluster, site.names.store_group, _read_by_the_store(site.names)))
+    asyncio.run(_reset_offsets(site.cluster, site.names.store_group, _read_by_the_store(site.names)))
     site.start()
     site.wait_for("incidents", before["incidents"])
     return Outcome(before, site.settled(), {"silences": 0})
@@ -164,7 +164,7 @@ def kafka_lost(site: Site) -> Outcome:
     everything = [site.cluster.raw_topic, *_ours(site.names)]
     site.topics(lambda admin: admin.delete_topics(everything))
     site.cluster.run("topics")
-    site.happen()
+    site.add_incident()
     after, expects = site.settled(), _with_another_incident(before)
     if after["revisions"] == expects["revisions"] + 1:
         expects["revisions"] += 1  # the worker still had the open incident in memory, and resolved it
@@ -178,7 +178,7 @@ def snapshots_lost(site: Site) -> Outcome:
     site.topics(lambda admin: admin.delete_topics([site.names.snapshots]))
     site.cluster.run("topics")
     site.start()
-    site.happen()
+    site.add_incident()
     return Outcome(before, site.settled(), _with_another_incident(before))
 
 
@@ -187,12 +187,12 @@ def backup_restored(site: Site) -> Outcome:
     before = begin(site)
     backup = "File('{database}')"
     site.sql(f"BACKUP DATABASE {{database}} TO {backup}")
-    site.happen()
+    site.add_incident()
     newest = site.settled()
     site.stop()
     site.sql("DROP DATABASE {database} SYNC", f"RESTORE DATABASE {{database}} FROM {backup}")
     assert site.counts() | {"notifications": 0} == before | {"notifications": 0}
-    asyncio.run(_set_back(site.cluster, site.names.store_group, _read_by_the_store(site.names)))
+    asyncio.run(_reset_offsets(site.cluster, site.names.store_group, _read_by_the_store(site.names)))
     site.start()
     site.wait_for("incidents", newest["incidents"])
     return Outcome(newest, site.settled(), {})
@@ -207,16 +207,16 @@ def rules_mended(site: Site) -> Outcome:
     lines = (kernel("n7", late_s, "it went very wrong: 7"), kernel("n0", late_s + 30, QUIET))
     site.cluster.feed(("node", line) for line in lines)
     before = site.settled()
-    again = Again(site)
-    asyncio.run(_set_back(site.cluster, again.names.match_group, [site.cluster.raw_topic]))
-    again.start_worker(RULE_PACKS=str(pack), SERVICES="match,correlate,store")
+    replay = ReplayCluster(site)
+    asyncio.run(_reset_offsets(site.cluster, replay.names.match_group, [site.cluster.raw_topic]))
+    replay.start_worker(RULE_PACKS=str(pack), SERVICES="match,correlate,store")
     site.wait_for("incidents", before["incidents"] + 1)
     after = site.settled()
-    again.stop()
+    replay.stop()
     return Outcome(before, after, {name: before[name] + 1 for name in ("incidents", "matches", "signals", "revisions")})
 
 
-class Again(Cluster):
+class ReplayCluster(Cluster):
     """The same raw topic and store under another prefix, with separate groups and topics."""
 
     def __init__(self, site: Site):
@@ -252,7 +252,7 @@ def _read_by_the_store(names: TopicNames) -> list[str]:
     return [names.matches, names.signals, names.incidents, names.dead_letters]
 
 
-async def _set_back(cluster: Cluster, group: str, topics: Iterable[str]) -> None:
+async def _reset_offsets(cluster: Cluster, group: str, topics: Iterable[str]) -> None:
     """As `kafka-consumer-groups.sh --reset-offsets --to-earliest --execute` does."""
     consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=group, enable_auto_commit=False)
     await consumer.start()
@@ -273,7 +273,7 @@ DISASTERS: Final[dict[str, Callable[[Site], Outcome]]] = {
 }
 
 
-def happens(name: str, bootstrap: str, dsn: str, folder: Path, incidents: int = INCIDENTS) -> bool:
+def run_disaster(name: str, bootstrap: str, dsn: str, folder: Path, incidents: int = INCIDENTS) -> bool:
     """Run a disaster and print its table; true when every count is as documented."""
     with ExitStack() as stack:
         before, after, expects = DISASTERS[name](Site(stack, bootstrap, dsn, folder, incidents))
@@ -290,7 +290,7 @@ def main(names: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="epicenter-disaster-") as folder:
         work = Path(folder)
         with dev_broker(work / "kafka") as broker, dev_clickhouse(work / "store") as store:
-            passed = [happens(name, broker.bootstrap, store.dsn, work) for name in names or DISASTERS]
+            passed = [run_disaster(name, broker.bootstrap, store.dsn, work) for name in names or DISASTERS]
             return int(not all(passed))
 
 

@@ -97,7 +97,7 @@ def check_batch(
     """What is wrong with the scan of the batch; empty when nothing is."""
     report.records += len(batch)
     try:
-        with _no_longer_than(HANGS_AFTER_S):
+        with _time_limit(HANGS_AFTER_S):
             begun_s = time.process_time()
             scanned = scan_in_pieces(cores.of_this_process, batch, draw)
             cpu_s = time.process_time() - begun_s
@@ -174,7 +174,7 @@ def _part(batch: Batch, start: int, end: int) -> Batch:
 
 
 @contextmanager
-def _no_longer_than(seconds: int) -> Iterator[None]:
+def _time_limit(seconds: int) -> Iterator[None]:
     def interrupt(*_: Any) -> None:
         raise Hang(f"not done after {seconds} s of processor time")
 

@@ -51,7 +51,7 @@ def main() -> None:
         write_log(log)
         print(f"{log.stat().st_size / 1e6:.0f} MB of mixed log, one hit in a thousand lines")
         compare_with_rg(log, Path(folder))
-        rows = [scanned_apart(log, count) for count in PATTERN_COUNTS]
+        rows = [scanned_in_own_process(log, count) for count in PATTERN_COUNTS]
         for count, row in zip(PATTERN_COUNTS, rows, strict=True):
             share = row["lines_per_s"] / rows[0]["lines_per_s"]
             print(f"{count:5d} patterns: {row['lines_per_s']:,.0f} lines/s, {share:.2f} of the first")
@@ -59,7 +59,7 @@ def main() -> None:
 
 def compare_with_rg(log: Path, folder: Path) -> None:
     """The same patterns by `match` and by ripgrep, one after the other."""
-    ours = scanned_apart(log, PATTERNS_FOR_RG)
+    ours = scanned_in_own_process(log, PATTERNS_FOR_RG)
     print(
         f"epicenter, {PATTERNS_FOR_RG} patterns: {ours['seconds']:.2f} s, {ours['lines_per_s']:,.0f} lines/s, "
         f"{ours['matches']} hits, {ours['memory_mb']:.0f} MB of memory"
@@ -79,7 +79,7 @@ def compare_with_rg(log: Path, folder: Path) -> None:
     print(f"rg -c -f: {elapsed_s:.2f} s, {found.stdout.strip()} lines with a hit; epicenter is {ratio:.1f}x as fast")
 
 
-def scanned_apart(log: Path, patterns: int) -> dict[str, float]:
+def scanned_in_own_process(log: Path, patterns: int) -> dict[str, float]:
     """One run in a separate process, so that its memory is measured alone."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.match", str(log), str(patterns)], capture_output=True, text=True, check=True

@@ -42,7 +42,7 @@ TOPICS = ((RAW, RECORDS, "lz4"), (ZSTD, RECORDS, "zstd"), (SHORT, AGENT_RECORDS,
 SAMPLE_S = 0.5
 
 
-class Pace(NamedTuple):
+class Throughput(NamedTuple):
     """How fast a process read records: by the clock, and by its CPU time."""
 
     lines_per_s: float
@@ -58,7 +58,7 @@ def main() -> None:
             make = {**env, "EPICENTER_RAW_TOPIC": topic}
             subprocess.run([*EPICENTER, "topics"], env=make, check=True, stdout=subprocess.DEVNULL)
             asyncio.run(produce(broker.bootstrap, topic, count, codec))
-        ways: dict[str, Callable[[], Pace]] = {
+        ways: dict[str, Callable[[], Throughput]] = {
             "bare aiokafka loop, discards": lambda: in_process("bare", broker.bootstrap),
             f"epicenter, {PATTERNS} patterns, lz4": lambda: scanned(env, RAW, "300-lz4", PATTERNS),
             f"epicenter, {PATTERNS} patterns, zstd": lambda: scanned(env, ZSTD, "300-zstd", PATTERNS),
@@ -68,32 +68,32 @@ def main() -> None:
             "epicenter, the catalogue, lz4": lambda: scanned(env, RAW, "all", 0),
             "plain Faust agent, same scan": lambda: in_process("agent", broker.bootstrap, folder),
         }
-        paces = {}
+        throughputs = {}
         for way, measure in ways.items():
-            paces[way] = measure()
-            print(f"{way}: {paces[way].lines_per_core_s:,.0f} lines a core-second", file=sys.stderr)
-    report(paces)
+            throughputs[way] = measure()
+            print(f"{way}: {throughputs[way].lines_per_core_s:,.0f} lines a core-second", file=sys.stderr)
+    report(throughputs)
 
 
-def in_process(way: str, *arguments: str) -> Pace:
+def in_process(way: str, *arguments: str) -> Throughput:
     """One of the ways below in a fresh process, which prints its pace."""
     command = [sys.executable, "-m", "bench.stream", way, *arguments]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-    return Pace(*json.loads(printed))
+    return Throughput(*json.loads(printed))
 
 
-def scanned(env: dict[str, str], topic: str, name: str, patterns: int) -> Pace:
+def scanned(env: dict[str, str], topic: str, name: str, patterns: int) -> Throughput:
     """A worker that only matches, from the first to the last record that it counts on /metrics."""
     with matching(env, topic, name, patterns, workers=1) as workers:
-        return pace_of(workers)
+        return throughput_of(workers)
 
 
-def two_workers(env: dict[str, str]) -> Pace:
+def two_workers(env: dict[str, str]) -> Throughput:
     """Two workers that share the partitions of a topic, from the moment when both have theirs."""
     with matching(env, RAW, "two", PATTERNS, workers=2) as workers:
         while [worker.counted().get("epicenter_partitions") for worker in workers] != [PARTITIONS / 2] * 2:
             time.sleep(SAMPLE_S)
-        return pace_of(workers)
+        return throughput_of(workers)
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def sample(workers: Sequence[Worker]) -> Sample:
     return Sample(time.perf_counter(), records, cpu_s, peak_mb)
 
 
-def pace_of(workers: Sequence[Worker]) -> Pace:
+def throughput_of(workers: Sequence[Worker]) -> Throughput:
     """From the first counted records, after the start, to the last of the topic."""
     first = last = sample(workers)
     while last.records < RECORDS:
@@ -156,7 +156,7 @@ def pace_of(workers: Sequence[Worker]) -> Pace:
         last = sample(workers)
         first = first if first.records else last
     records = last.records - first.records
-    return Pace(records / (last.time_s - first.time_s), records / (last.cpu_s - first.cpu_s), last.peak_mb)
+    return Throughput(records / (last.time_s - first.time_s), records / (last.cpu_s - first.cpu_s), last.peak_mb)
 
 
 def match(patterns: str) -> None:
@@ -202,8 +202,8 @@ def agent(bootstrap: str, folder: str) -> None:
             scanner.scan([value])
             seen += 1
             if seen == AGENT_RECORDS:
-                pace = seen / (time.perf_counter() - begun_s), seen / (time.process_time() - begun_cpu_s)
-                print(json.dumps(pace), flush=True)
+                throughput = seen / (time.perf_counter() - begun_s), seen / (time.process_time() - begun_cpu_s)
+                print(json.dumps(throughput), flush=True)
                 os._exit(0)
 
     worker = Worker(app, loglevel="error", quiet=True)
@@ -211,20 +211,24 @@ def agent(bootstrap: str, folder: str) -> None:
     worker.execute_from_commandline()
 
 
-def report(paces: dict[str, Pace]) -> None:
+def report(throughputs: dict[str, Throughput]) -> None:
     """A table for people on standard error, JSON on standard output."""
-    bare_pace, *_, agent_pace = paces.values()
+    bare_throughput, *_, agent_throughput = throughputs.values()
     print(f"{'way':<36} {'lines/core-s':>13} {'lines/s':>10} {'x bare':>7} {'x agent':>8} {'MB':>5}", file=sys.stderr)
-    for way, pace in paces.items():
-        over_bare = pace.lines_per_core_s / bare_pace.lines_per_core_s
-        over_agent = pace.lines_per_core_s / agent_pace.lines_per_core_s
+    for way, throughput in throughputs.items():
+        over_bare = throughput.lines_per_core_s / bare_throughput.lines_per_core_s
+        over_agent = throughput.lines_per_core_s / agent_throughput.lines_per_core_s
         print(
-            f"{way:<36} {pace.lines_per_core_s:>13,.0f} {pace.lines_per_s:>10,.0f} {over_bare:>6.2f}x "
-            f"{over_agent:>7.1f}x {pace.peak_mb:>5.0f}",
+            f"{way:<36} {throughput.lines_per_core_s:>13,.0f} {throughput.lines_per_s:>10,.0f} {over_bare:>6.2f}x "
+            f"{over_agent:>7.1f}x {throughput.peak_mb:>5.0f}",
             file=sys.stderr,
         )
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    print(json.dumps({"records": RECORDS, **{way: pace._asdict() for way, pace in paces.items()}} | machine))
+    print(
+        json.dumps(
+            {"records": RECORDS, **{way: throughput._asdict() for way, throughput in throughputs.items()}} | machine
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Final
 
 from bench.chaos.attacks import Attacks
 from bench.chaos.feed import Feed
-from bench.chaos.judge import Outcome, differences, misbooked
+from bench.chaos.judge import Outcome, accounting_faults, differences
 from bench.chaos.pipeline import BrokenError, Pipeline
 from deploy.dev.broker import OwnBroker, own_broker
 from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
@@ -66,7 +66,7 @@ class Arena:
                 await pipeline.settle()
 
             asyncio.run(drive())
-            return Outcome.of(pipeline), misbooked(pipeline)
+            return Outcome.of(pipeline), accounting_faults(pipeline)
         finally:
             pipeline.stop()
             self._disk.free()

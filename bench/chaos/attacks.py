@@ -82,13 +82,13 @@ def _of_same_stream(group: list[Record], draw: Random) -> list[Record]:
     return [record for record in group if record.stream == stream]
 
 
-def _no_more(_: Attacks) -> None:
+def _change_no_steps(_: Attacks) -> None:
     """No steps: the feed has the changes, if any."""
 
 
 KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
-    "undisturbed": _no_more,
-    "delayed": _no_more,
+    "undisturbed": _change_no_steps,
+    "delayed": _change_no_steps,
     "backlog": Attacks.pile_up,
     "clock jumps": Attacks.jump,
     "doubled": Attacks.double,

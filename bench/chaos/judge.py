@@ -55,7 +55,9 @@ class Outcome:
 
 def differences(calm: Outcome, attacked: Outcome) -> list[str]:
     """The differences between two outcomes, in words."""
-    found = _apart("incident", calm.incidents, attacked.incidents) + _apart("row", calm.rows, attacked.rows)
+    found = _set_differences("incident", calm.incidents, attacked.incidents) + _set_differences(
+        "row", calm.rows, attacked.rows
+    )
     for name in sorted(calm.incidents.keys() & attacked.incidents.keys()):
         was, is_now = calm.incidents[name], attacked.incidents[name]
         found += [
@@ -66,12 +68,12 @@ def differences(calm: Outcome, attacked: Outcome) -> list[str]:
     return found
 
 
-def misbooked(pipeline: Pipeline) -> list[str]:
+def accounting_faults(pipeline: Pipeline) -> list[str]:
     """Records without the row or dead letter that they need, and rows and dead letters that fit no record."""
     dead_letters = pipeline.query("SELECT position_source, position_offset, size_bytes FROM dead_letters FINAL")
     dead = {(source, offset): size_bytes for source, offset, size_bytes in dead_letters}
     wanted = {place: len(value or b"") for place, value in pipeline.account.items() if is_poison(value)}
-    found = _apart("dead letter", wanted, dead)
+    found = _set_differences("dead letter", wanted, dead)
     found += [f"dead letter {at}: {size} bytes" for at, size in dead.items() if wanted.get(at, size) != size][:SHOWN]
     for source, offset, text in pipeline.query("SELECT position_source, position_offset, text FROM matches FINAL"):
         value = pipeline.account.get((source, offset))
@@ -135,7 +137,7 @@ def _comparable(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "evidence": evidence, "revision": 0, "history": []}
 
 
-def _apart(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:
+def _set_differences(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:
     missing, extra = set(wanted) - set(found), set(found) - set(wanted)
     listed = [f"{what} missing: {entry!r:.500}" for entry in sorted(missing, key=repr)[:SHOWN]]
     listed += [f"{what} too many: {entry!r:.500}" for entry in sorted(extra, key=repr)[:SHOWN]]

