@@ -30,7 +30,7 @@ RUN_ELSEWHERE = {
     "page": "tests/integration/test_page_command.py",
     "mcp": "tests/integration/test_mcp.py",
 }
-"""Commands that need servers, or are one -> who runs them."""
+"""Commands that need servers, or are one -> the test that runs them."""
 
 RUN_BY_LINT = (["rules", "test"], ["rules", "lint"])
 

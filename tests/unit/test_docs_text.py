@@ -106,7 +106,7 @@ def exists(path: str) -> bool:
 
 
 def expanded(path: str) -> list[str]:
-    """`a/{b,c}.d` -> both."""
+    """`a/{b,c}.d` -> both paths."""
     parts = [part[1:-1].split(",") if part.startswith("{") else [part] for part in re.split(r"(\{[^}]*\})", path)]
     return ["".join(chosen) for chosen in product(*parts)]
 

@@ -41,7 +41,7 @@ LOST, LOST_MESSAGES = 'epicenter_lost_records_total{source="s"}', 'epicenter_los
 
 
 class Case(msgspec.Struct, frozen=True):
-    """Series (a value a minute, as promtool writes them), and which alerts fire at a time of theirs.
+    """Series (a value a minute, as promtool writes them), and which alerts fire at a given time.
 
     One worker is up unless `series` says something else; the alerts are without the `Epicenter` before them.
     """

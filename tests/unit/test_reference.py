@@ -43,5 +43,5 @@ def test_editors_find_mistakes(wrong: dict[str, Any]) -> None:
 
 
 def read(file: Path) -> Any:
-    """As an editor reads YAML: times are texts."""
+    """The document as an editor reads YAML: times are texts."""
     return json.loads(json.dumps(yaml.safe_load(file.read_text("utf-8")), default=str))

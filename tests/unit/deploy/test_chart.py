@@ -27,7 +27,7 @@ from tests.support.chart import (
 )
 
 OTHERS: Final = ("keda.sh/", "monitoring.coreos.com/")
-"""Kinds of operators: `make check-deploy` holds them against their own schemas."""
+"""Kinds of operators: `make check-deploy` validates them against their schemas."""
 
 SETTINGS: Final = {field.alias or name for name, field in Settings.model_fields.items()}
 

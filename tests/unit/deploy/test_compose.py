@@ -20,7 +20,7 @@ COMPOSE: Final = yaml.safe_load(TEXT)
 SERVICES: Final[dict[str, Any]] = COMPOSE["services"]
 OURS: Final = {name for name, service in SERVICES.items() if "build" in service}
 WITHOUT_HEALTH: Final = {"topics", "migrate", "fluent-bit"}
-"""Two that end, and one whose image has no program for a health check."""
+"""Two services that end, and one whose image has no program for a health check."""
 SETTING_NAMES: Final = {field.alias or name for name, field in Settings.model_fields.items()}
 
 each_service = pytest.mark.parametrize("name", SERVICES)

@@ -77,7 +77,7 @@ def test_the_shipper_s_unit_sets_every_variable_of_its_configuration() -> None:
 
 
 def run(script: str, tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A script with nothing but the variables that Slurm documents for it (slurm.schedmd.com/prolog_epilog.html)."""
+    """Runs a script with only the variables that Slurm documents for it (slurm.schedmd.com/prolog_epilog.html)."""
     folders = {"EPICENTER_JOBS": str(tmp_path / "jobs"), "EPICENTER_SLURM_OUTPUT": str(tmp_path / "output")}
     command = [str(SLURM / script)]
     return subprocess.run(command, env=folders | variables, capture_output=True, text=True, timeout=30, check=False)
@@ -119,7 +119,7 @@ def test_prolog_and_epilog_log_the_job_and_make_its_folder(tmp_path: Path) -> No
 
 
 def test_a_link_in_the_place_of_the_job_s_folder_is_not_followed(tmp_path: Path) -> None:
-    """Where the folder is one that every user may write to, it would lead root to give away another one."""
+    """In a folder that every user may write to, such a link would make root give away another folder."""
     theirs, output = tmp_path / "not theirs", tmp_path / "output"
     theirs.mkdir(mode=0o700)
     output.mkdir()

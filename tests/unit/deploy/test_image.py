@@ -27,7 +27,7 @@ DIGEST: Final = r"@sha256:[0-9a-f]{64}\b"
 
 
 def locked(name: str) -> dict[str, set[str]]:
-    """The hashes of each package and version: what it may be on any Python and machine."""
+    """The hashes of each package and version, for every Python and machine."""
     blocks = re.split(r"\n(?=\S)", (ROOT / name).read_text())
     return {block.split()[0]: set(re.findall(r"sha256:[0-9a-f]{64}", block)) for block in blocks}
 

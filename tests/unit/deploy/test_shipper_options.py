@@ -97,7 +97,7 @@ def test_every_option_is_documented_and_every_line_of_the_table_is_used(shipper:
 
 
 def test_all_shippers_treat_kafka_alike() -> None:
-    """The partition of a node is that of every murmur2 client, and nothing is too old to be sent."""
+    """A node's partition is that of every murmur2 client, and no record is too old to be sent."""
     for file in (*(DEPLOY / "fluent-bit").glob("*.yaml"), *(DEPLOY / "vector").glob("*.yaml")):
         text = file.read_text()
         assert re.search(r"partitioner: murmur2_random", text), file

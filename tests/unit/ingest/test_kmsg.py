@@ -44,7 +44,7 @@ def test_a_record_becomes_an_envelope(record: bytes, expected: tuple[int, str, s
 
 @pytest.fixture
 def ring() -> Iterator[tuple[int, Path]]:
-    """A pipe that keeps the records apart, as the device does."""
+    """A pipe with one record a read, like the device."""
     reader, writer = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)
     yield writer, Path(f"/proc/self/fd/{reader}")
     os.close(reader)

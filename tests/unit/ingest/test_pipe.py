@@ -66,7 +66,7 @@ def test_an_empty_pipe_ends(pipe: tuple[int, PipeSource]) -> None:
 
 @pytest.fixture
 def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A journalctl that prints what it was called with, and two entries."""
+    """A journalctl that prints its arguments and two entries."""
     entries = tmp_path / "entries"
     entries.write_bytes(journald("n1", 5, XID) + b"\n" + journald("n1", 6, f"\x1b[1m{XID}") + b"\n")
     program = tmp_path / "journalctl"

@@ -16,7 +16,7 @@ PATTERNS = (*the_rules().expressions, *the_rules().expressions_beside)
 
 
 def test_every_example_matches_or_does_not_as_its_rule_says() -> None:
-    """By Hyperscan; `make lint` holds them against `re` too, which takes ten times as long."""
+    """With Hyperscan; `make lint` also runs them with `re`, which takes ten times as long."""
     assert example_failures(the_rules(), HyperscanScanner(PATTERNS)) == []
 
 

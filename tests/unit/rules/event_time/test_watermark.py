@@ -66,7 +66,7 @@ MAX_NS = 5 * NS_PER_S
 
 
 def live(minutes: int, behind_ns: int, then_ns: int = 0) -> Watermark:
-    """After so many minutes in which lines came so far behind the front; `then_ns` is what one needed in the last."""
+    """After this many minutes with lines this far behind the newest; `then_ns` is the delay in the last minute."""
     watermark = Watermark(MAX_NS, is_live=True)
     for minute in range(1, minutes + 1):
         watermark.observe("a", minute * MINUTE_NS)

@@ -12,7 +12,7 @@ from tests.support.logs import a_scanner, batch, the_rules
 RANKS = range(8)
 STEPS = (1, 2, 3, 4, 5, 6)
 NO_FINDING_ROLES = {"finished", "advice"}
-"""Roles that make a match and yet no finding."""
+"""Roles of matches that are no finding."""
 SITE = "/opt/env/lib/python3.12/site-packages"
 CLOCK = "2026-03-02 09:00:"
 

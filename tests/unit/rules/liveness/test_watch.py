@@ -64,7 +64,7 @@ def phase(name: str, second: float) -> PhaseBegan:
 
 
 def verdicts(engine: Engine) -> list[tuple[str, str, int | None, float]]:
-    """(verdict, node, rank, second) of each."""
+    """The verdicts as (verdict, node, rank, second)."""
     return [
         (verdict.verdict, verdict.node, verdict.rank, (verdict.time_ns - START_NS) / NS_PER_S)
         for verdict in engine.verdicts()

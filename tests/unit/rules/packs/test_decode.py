@@ -15,7 +15,7 @@ DECODED = ("unit", "layout", "immediate", "investigate", "link_severity", "origi
 
 
 def word(row: dict[str, str], layout: str, link: int = 9) -> int:
-    """The first register word of a line that the row is about."""
+    """The first register word of a line that matches the row."""
     reason = int(row["reason"] or 0) << 20
     if layout == "v1":
         return reason | link << 13 | int(row["v1"]) << 5 | int(row["code"]) - 143
@@ -23,7 +23,7 @@ def word(row: dict[str, str], layout: str, link: int = 9) -> int:
 
 
 def fields(row: dict[str, str], layout: str) -> dict[str, str]:
-    """The fields of such a line, its subunit as that layout calls it."""
+    """The fields of such a line, with the layout's name of its subunit."""
     old, _, new = row["subunit"].partition("/")
     words = f"0x{word(row, layout):08x} {row['status'] or '0x00000000'} 0x00000000"
     return {"code": row["code"], "subunit": new if new and layout == "v2" else old, "words": words}

@@ -35,7 +35,7 @@ async def ours(tmp_path: Path) -> AsyncIterator[Ours]:
 
 
 async def shown(url: str) -> dict[str, Any]:
-    """What Alertmanager's own API shows, by the id of the incident."""
+    """The alerts in Alertmanager's API, by the id of the incident."""
     async with aiohttp.ClientSession() as session, session.get(f"{url}/api/v2/alerts") as answer:
         return {alert["labels"]["incident_id"]: alert for alert in await answer.json()}
 
@@ -175,7 +175,7 @@ async def test_rejected_request_is_an_error(ours: Ours) -> None:
 
 
 def shape(value: Any) -> Any:
-    """Keys and types; of a list those of its first part, of labels and annotations only that they are texts."""
+    """Keys and types; for a list those of its first part, for labels and annotations only that they are texts."""
     match value:
         case dict():
             return {

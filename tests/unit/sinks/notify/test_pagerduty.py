@@ -20,7 +20,7 @@ KEY = "0123456789abcdefABCDEF0123456789"
 
 
 async def sent(*notifications: Any, template: TemplateSpec | None = None) -> list[dict[str, Any]]:
-    """The events that go out, each valid."""
+    """The events that are sent, each valid."""
     async with recording() as recorder:
         recorder.answer = lambda _: Answer(202, b'{"status": "success"}')
         target = a_target(PagerDutySpec, template, type="pagerduty", routing_key=KEY, url=f"{recorder.url}/v2/enqueue")

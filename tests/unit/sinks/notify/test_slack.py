@@ -28,7 +28,7 @@ async def slack() -> AsyncIterator[tuple[Recorder, Workspace]]:
 async def bot(
     recorder: Recorder, *notifications: Any, message_ref: Any = None, template: TemplateSpec | None = None
 ) -> Any:
-    """The memo after all of these."""
+    """The message reference after all of these notifications."""
     target = a_target(SlackSpec, template, type="slack", token=TOKEN, channel="#gpu", api_url=f"{recorder.url}/api")
     try:
         for notification in notifications:

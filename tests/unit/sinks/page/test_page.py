@@ -36,7 +36,7 @@ PATHS = [
 
 
 class Store:
-    """A real store in memory, that can be away; the tables are emptied for each test."""
+    """A real store in memory that can be unavailable; its tables are emptied before each test."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

@@ -28,7 +28,7 @@ FIRST_VERSION = """{
     "evidence": [{"source": "kern.log", "line": 3, "node": "n1", "class": "xid-79", "text": "NVRM: Xid 79"}],
     "next_steps": ["Drain the node."], "action": "drain-node", "merged_into": ""
 }"""
-"""As the first version wrote it: without history, recurrence, candidates, cost, missing, verdict and reopened."""
+"""A document of the first version: without history, recurrence, candidates, cost, missing, verdict and reopened."""
 
 ADDED_SINCE = (
     ("history", ()),

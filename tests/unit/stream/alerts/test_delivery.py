@@ -75,7 +75,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str
 
 
 def accepted_by(receiver: Receiver) -> list[tuple[str, str]]:
-    """What the receiver accepted: incident and kind, each id once, in the order of its first acceptance."""
+    """The incident and kind of each accepted id, in the order of first acceptance."""
     bodies = {body["notification_id"]: body for _, body in receiver.requests}
     return [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in receiver.accepted]
 

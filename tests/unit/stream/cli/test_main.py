@@ -54,7 +54,7 @@ def epicenter(*arguments: object, stdin: str | bytes = b"", **environment: str) 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """A folder as two shippers leave it: the kernel's lines of one node, and its job's."""
+    """A folder as two shippers write it: a node's kernel lines, and its job's lines."""
     folder = tmp_path / "logs"
     folder.mkdir()
     step = "completed step: {}, seconds: 5.000, TFLOP/s/device: 380.1"

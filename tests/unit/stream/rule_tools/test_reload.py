@@ -49,7 +49,7 @@ class Process:
 
 @pytest.fixture
 def packs(tmp_path: Path) -> Path:
-    """A folder as a ConfigMap is mounted: the file is a symlink, by way of a symlink that is swapped."""
+    """A folder like a mounted ConfigMap: the file is a symlink through a symlink that is swapped."""
     mount(tmp_path, A_PACK)
     (tmp_path / "mine.yaml").symlink_to("..data/mine.yaml")
     return tmp_path

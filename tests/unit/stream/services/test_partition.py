@@ -143,7 +143,7 @@ def test_messages_processed_again_give_the_same_bytes_of_the_same_revisions() ->
 
 
 def sent(partition: PartitionCorrelator, messages: list[ScanMessage | ProgressTick]) -> dict[tuple[str, int], bytes]:
-    """What is sent of each revision when the messages are processed from the first offset on."""
+    """The bytes sent of each revision when the messages are processed from the first offset on."""
     changes = [incident for offset, message in enumerate(messages) for incident in partition.process(offset, message)]
     return {(incident.incident_id, incident.revision): msgspec.json.encode(incident) for incident in changes}
 

@@ -13,7 +13,7 @@ TARGETS = ("chat", "oncall")
 
 
 def problems_of(tmp_path: Path, text: str, targets: tuple[str, ...] = TARGETS) -> list[str]:
-    """Without the name of the file."""
+    """The problems, without the name of the file."""
     file = tmp_path / "alerts.yaml"
     file.write_text(text)
     return [problem.removeprefix(f"{file}:") for problem in read_routing(file, targets)[1]]
