@@ -24,7 +24,7 @@ def alerts() -> None:
 @alerts.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
 def check_command(file: Path) -> None:
-    """Check an alerts file. Exit 1 with every problem, each with file and line.
+    """Check an alerts file. Exit 1 and list every problem with file and line.
 
     Example: epicenter alerts check alerts.yaml
     """
@@ -76,10 +76,10 @@ def route_command(
     settings = settings_of(config, rules, **options)
     found = alerts_of(settings, file)
     if found is None:
-        raise click.UsageError("there is no alerts file: give --alerts, or set `alerts` in the settings")
+        raise click.UsageError("no alerts file: give --alerts, or set `alerts` in the settings")
     now_ns = time_from_field(at) if at else time_ns()
     if now_ns is None:
-        raise click.UsageError(f"--at {at}: no time: write it like 2026-03-02T09:00:00Z")
+        raise click.UsageError(f"--at {at}: not a time: write it like 2026-03-02T09:00:00Z")
     situation = Situation.of(source, settings, now_ns)
     is_pending = is_liveness(load(settings.rule_packs))
     for incident in situation.incidents:

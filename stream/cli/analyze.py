@@ -1,4 +1,4 @@
-"""`epicenter match`, `triage`, `eval` and `replay`: what finished logs say."""
+"""`epicenter match`, `triage`, `eval` and `replay`: the analysis of finished logs."""
 
 from __future__ import annotations
 
@@ -36,13 +36,11 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any)
 @CONFIG
 @click.option("--now", help="Time at which to judge the job (ISO 8601). Default: now.")
 @click.option("--job-state", help="State of the job in the scheduler: RUNNING, CANCELLED, TIMEOUT …")
-@click.option(
-    "--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder in which Slurm ids are looked up."
-)
+@click.option("--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder to look up Slurm ids in.")
 def triage(
     paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **options: Any
 ) -> None:
-    """Explain what became of a job: give a log, a job's folder, a Slurm id under outputs/, or a folder of jobs.
+    """Explain how a job ended: give a log, a job's folder, a Slurm id under outputs/, or a folder of jobs.
 
     Example: epicenter triage outputs/7877-llama.log
     """

@@ -1,4 +1,4 @@
-"""`epicenter worker`, `topics`, `migrate` and `check`: what runs with Kafka and ClickHouse."""
+"""`epicenter worker`, `topics`, `migrate` and `check`: the commands for Kafka and ClickHouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`epicenter dead-letters …`: the options, and what they mean."""
+"""`epicenter dead-letters …`: the commands and their options."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE, settings_of
 
 LAST_NS: Final = 2**63 - 1
-"""The last moment that the store knows, in 2262."""
+"""The latest time that the store can hold, in 2262."""
 
 
 class Since(click.ParamType):
-    """A moment: `2h` ago, or an ISO 8601 time, UTC when it does not say otherwise."""
+    """A time: `2h` ago, or ISO 8601, in UTC unless it names a zone."""
 
     name = "time"
 
     def convert(self, value: str, param: click.Parameter | None, context: click.Context | None) -> int:
-        """The moment in nanoseconds since the epoch."""
+        """The time in nanoseconds since the epoch."""
         try:
             return max(time_ns() - duration_ns(value), 0)
         except ValueError:
@@ -48,7 +48,9 @@ def dead_letters() -> None:
 @CONFIG
 @click.option("--reason", default="", help="Only those whose reason contains this text.")
 @click.option("--source", default="", help="Only those whose topic/partition or file begins with this.")
-@click.option("--since", "since_ns", type=Since(), default="1970-01-01", help="Only those since then: 2h, or a time.")
+@click.option(
+    "--since", "since_ns", type=Since(), default="1970-01-01", help="Only those received since then: 2h, or a time."
+)
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Print at most this many."
 )
@@ -103,6 +105,6 @@ def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool
     from epicenter.stream.store.dead_letter_replay import replay_dead_letters
 
     if bool(dead_letter_ids) + is_all + bool(reason) != 1:
-        raise click.UsageError("say which: ids, --reason TEXT or --all, one of them")
+        raise click.UsageError("give exactly one of: ids, --reason TEXT, --all")
     if replay_dead_letters(settings_of(**options), dead_letter_ids, reason, as_json):
         sys.exit(EXIT_NO_INPUT)

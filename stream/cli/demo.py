@@ -1,4 +1,4 @@
-"""`epicenter demo` and `epicenter simulate`: a simulated cluster with a fault, and the program at work on it."""
+"""`epicenter demo` and `epicenter simulate`: a simulated cluster with a fault, which epicenter finds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from epicenter.stream.settings import Settings
 
 SPEED: Final = 60.0
 SIMULATED_NS: Final = 800 * NS_PER_S
-"""The simulated time begins so long ago that it never runs ahead of the clock."""
+"""The simulated time begins this long ago, so that it never runs ahead of the clock."""
 NODES_FOR_TWO_JOBS: Final = 16
 ALLOWED_LATENESS_NS: Final = 60 * NS_PER_S
 """One real second at this speed: the files are written and read by two threads."""
@@ -41,7 +41,7 @@ ALLOWED_LATENESS_NS: Final = 60 * NS_PER_S
 def write_simulation(folder: Path, scenario: Scenario, speed: float | None) -> None:
     """Write a simulated cluster's logs at once, or at `speed` times real time."""
     if folder.exists() and any(folder.iterdir()):
-        raise ConfigError([f"{folder}: not empty: give a new or an empty folder"])
+        raise ConfigError([f"{folder}: not empty: name a new or an empty folder"])
     truth = write_paced(scenario, folder, speed, sleep) if speed else write_all(scenario, folder)
     faults = "; ".join(f"{fault.fault} {_where(fault)}" for fault in truth.faults) or "no fault"
     print_message(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
@@ -54,9 +54,9 @@ def _where(fault: TrueFault) -> str:
 def scenario_of(
     nodes: int, jobs: int | None, minutes: float, seed: int, faults: tuple[str, ...], is_healthy: bool
 ) -> Scenario:
-    """A scenario as the command line asks for it: without faults a mix, one an hour and one at least.
+    """The scenario for a command line. Default faults: a mix, one an hour, at least one.
 
-    Without a number of jobs there is one for eight nodes, up to four, and no fewer than faults.
+    Default jobs: one for eight nodes, at most four, and at least one for each fault.
     """
     wanted = faults or (() if is_healthy else mixed(seed, max(1, round(minutes / 60))))
     count = jobs if jobs is not None else max(1, min(4, nodes // 8), len(wanted))
@@ -64,10 +64,10 @@ def scenario_of(
 
 
 def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
-    """A job that fails after two minutes, beside one that goes on; and of what follows, as much as there is to see."""
+    """A job that fails after two minutes, and one that keeps running; long enough for the consequences to show."""
     frameworks: tuple[Framework, ...] = ("megatron", "maxtext", "hf")
     if fault != "none" and fault not in KINDS:
-        raise ConfigError([f"--fault: {fault}: not known; there are none, {', '.join(sorted(KINDS))}"])
+        raise ConfigError([f"--fault: {fault}: unknown: write none, {', '.join(sorted(KINDS))}"])
     fitting = tuple(name for name in frameworks if fault == "none" or name in KINDS[fault].frameworks)
     return Scenario(
         nodes=nodes,
@@ -84,16 +84,16 @@ def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
 
 
 def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, keep: bool | None) -> None:
-    """Write the logs at 60 times real time and follow them meanwhile; compare with the truth at the end.
+    """Write the logs at 60 times real time while following them; compare with the truth at the end.
 
-    The page stays until Ctrl-C if `keep` says so, and without a word when somebody sits at a terminal.
+    The page stays open until Ctrl-C if `keep` is true, by default on a terminal.
     """
     scenario = demo_scenario(nodes, fault, time_ns() - SIMULATED_NS)
     with ExitStack() as stack:
         base = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epicenter-demo-")))
         logs = base / "logs"
         if logs.exists():
-            raise ConfigError([f"{logs}: is there already: give --folder a new folder"])
+            raise ConfigError([f"{logs}: already exists: give --folder a new folder"])
         logs.mkdir(parents=True)
         print_message(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
         inside = settings.model_copy(
@@ -105,7 +105,7 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, ke
 
 
 class _Demo:
-    """The cluster writes, the run follows; the page stays for as long as somebody wants to look."""
+    """The cluster writes, the run follows; then the page stays open if wanted."""
 
     def __init__(self, settings: Settings, logs: Path, scenario: Scenario):
         self._settings = settings
@@ -139,7 +139,7 @@ class _Demo:
     async def _end(self, stays: bool) -> None:
         _compare(self._announcer.newest, self._scenario)
         if stays and not self._is_over.is_set():
-            print_message("all is written; the page stays until Ctrl-C")
+            print_message("all logs are written; the page stays open until Ctrl-C")
             await self._is_over.wait()
 
     def _stop(self) -> None:
@@ -148,13 +148,13 @@ class _Demo:
         self._is_over.set()
 
     def _show(self, incident: Incident) -> None:
-        """The past is for the page alone."""
+        """Print a new incident; those of the past are only on the page."""
         if iso_ns(incident.first_seen) >= self._scenario.start_ns:
             self._announcer(incident)
 
 
 def _open_browser(url: str) -> None:
-    """Show the page to whoever sits at a screen."""
+    """Open the page in a browser if there is a screen."""
     has_screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     if has_screen and sys.stderr.isatty():
         webbrowser.open(url)

@@ -1,4 +1,4 @@
-"""What the demo's cluster went through before: a week of failures for the incident to be compared with."""
+"""The past of the demo's cluster: a week of failures to compare the incident with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOUR_NS: Final = 3600 * NS_PER_S
 
 
 class Past(NamedTuple):
-    """A failure so many hours ago; `same_node`: on the node that is going to fail again."""
+    """A failure some hours ago; `same_node`: on the node that fails again in the demo."""
 
     fault: str
     hours_ago: int
@@ -32,7 +32,7 @@ WEEK: Final = (
 
 
 def write_history(folder: Path, now_ns: int, node: str) -> None:
-    """Write the logs of a week, a folder for each failure; `node` had two of them, if it is among the first few."""
+    """Write the logs of a week, a folder for each failure; two of them hit `node`, if one of the seeds allows it."""
     for past in WEEK:
         write_all(_scenario(past, now_ns, node), folder / past.fault)
 

@@ -1,4 +1,4 @@
-"""`epicenter explain`, `epicenter logs` and `epicenter mcp`: what is handed over to people and machines."""
+"""`epicenter explain`, `epicenter logs` and `epicenter mcp`: evidence for people and machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_LINES_AROUND = 200
 def explain(
     incident: str, form: str, max_bytes: int, incident_id: str | None, config: Path | None, **options: Any
 ) -> None:
-    """Print the evidence of an incident in a bounded pack, each claim with a reference for `epicenter logs`.
+    """Print an incident's evidence in a bounded pack, each claim with a reference for `epicenter logs`.
 
     INCIDENT is a stored id or its start, `newest`, a JSON file as `epicenter replay --json` writes it, or `-`.
 
@@ -67,14 +67,14 @@ def explain(
     type=click.IntRange(0, MAX_LINES_AROUND),
     default=5,
     show_default=True,
-    help="Print this many lines before it.",
+    help="Print this many lines before that line.",
 )
 @click.option(
     "--after",
     type=click.IntRange(0, MAX_LINES_AROUND),
     default=5,
     show_default=True,
-    help="Print this many lines after it.",
+    help="Print this many lines after that line.",
 )
 @click.option(
     "--incident", type=click.Path(path_type=Path), help="JSON file with the incident that an incident: reference names."
@@ -95,9 +95,9 @@ def logs(
     config: Path | None,
     **options: Any,
 ) -> None:
-    """Print the line that a reference names, from the file, else the store, else Kafka.
+    """Print the log line of a reference, from the file, else the store, else Kafka.
 
-    REF is FILE:LINE, TOPIC/PARTITION:OFFSET, or what an evidence pack calls a reference.
+    REF is FILE:LINE, TOPIC/PARTITION:OFFSET, or a reference from an evidence pack.
 
     Example: epicenter logs /var/log/kern.log:1041 --before 20
     """
@@ -123,7 +123,7 @@ class Place(click.ParamType):
     name = "[host:]port"
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> tuple[str, int]:
-        """Host and port; the host is 127.0.0.1 when it is left out."""
+        """Host and port; the default host is 127.0.0.1."""
         host, _, port = str(value).rpartition(":")
         if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
             self.fail(f"{value!r}: write a port, or a host of this machine and a port, such as 127.0.0.1:8018")
@@ -134,7 +134,7 @@ class Place(click.ParamType):
 @click.option(
     "--http", type=Place(), help="Serve HTTP on the loopback. 0: any free port. Default: standard input and output."
 )
-@click.option("--kafka", help="Kafka brokers, for lines that only Kafka still has.")
+@click.option("--kafka", help="Kafka brokers, for lines that only Kafka still holds.")
 @CONFIG
 @DATA_DIR
 @STORE
@@ -160,7 +160,7 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **options: Any) -> No
 
 
 def _from_file(name: str, incident_id: str) -> Incident | None:
-    """The incident that a file or standard input holds; None when there is no such file."""
+    """The incident in a file or on standard input; None if there is no such file."""
     from epicenter.sinks.text.incident_document import incident_of
 
     if name != "-" and not Path(name).is_file():
@@ -175,12 +175,12 @@ def _from_file(name: str, incident_id: str) -> Incident | None:
     wanted = [document for document in documents if str(document.get("incident_id", "")).startswith(incident_id)]
     if len(wanted) != 1:
         ids = ", ".join(str(document.get("incident_id", "?"))[:16] for document in documents[:20])
-        raise InputError(f"{name}: {len(wanted)} incidents in it fit: say which with --id: {ids or 'it is empty'}")
+        raise InputError(f"{name}: {len(wanted)} incidents match: choose one with --id: {ids or 'the file is empty'}")
     return incident_of(wanted[0], name)
 
 
 def _documents(content: bytes) -> list[dict[str, Any]]:
-    """One incident, a list of some, or one a line; a notification holds one too."""
+    """The content as one document, a list, or one document a line; a notification counts as its incident."""
     try:
         decoded = [msgspec.json.decode(content)]
     except msgspec.DecodeError:

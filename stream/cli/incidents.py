@@ -1,4 +1,4 @@
-"""`epicenter incidents …` and `epicenter export`: stored incidents as text, JSON or a draft of a post-mortem."""
+"""`epicenter incidents …` and `epicenter export`: stored incidents as text, JSON or a post-mortem draft."""
 
 from __future__ import annotations
 
@@ -116,20 +116,20 @@ def export(
 
 
 def stored(settings: Settings, incident_id: str) -> Incident:
-    """A stored incident, by its id or the beginning of it.
+    """A stored incident, by its id or the start of it.
 
     Raises:
-        InputError: there is none, or more than one.
+        InputError: none matches, or more than one.
     """
     from epicenter.sinks.clickhouse import reading
     from epicenter.sinks.text.incident_document import incident_of
     from epicenter.stream.store.lookup import from_page, from_store
 
     if not incident_id.isalnum():
-        raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")
+        raise InputError(f"{incident_id}: not an incident id: ids have only letters and digits")
     document = from_page(settings, f"api/incidents/{incident_id}")
     if document is None:
         document = from_store(settings, lambda client: reading.get_incident(client, incident_id))
     if not document:
-        raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
+        raise InputError(f"{incident_id}: no such incident, or several ids start like that")
     return incident_of(document, incident_id)

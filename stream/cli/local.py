@@ -1,4 +1,4 @@
-"""`epicenter run`, `page`, `demo` and `simulate`: all of it on one machine."""
+"""`epicenter run`, `page`, `demo` and `simulate`: the commands for one machine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **options: Any) -> No
 @DATA_DIR
 @click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback. 0: any free port.")
 def page(**options: Any) -> None:
-    """Serve the page on this machine, over a store that another process writes.
+    """Serve the page on this machine, for a store that another process writes.
 
     Example: epicenter page --store http://clickhouse:8123/epicenter --port 8017
     """

@@ -17,7 +17,7 @@ from epicenter.stream.process.logs import print_message, set_up_logs
 from epicenter.stream.process.shutdown import exit_on_sigterm_as_pid_1
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
-"""Matches are many and hold no cycles: with Python's own thresholds a fifth of the time goes into looking for some."""
+"""Matches are many and hold no cycles: Python's default thresholds cost a fifth of the time."""
 MANY_PATTERNS = 500
 EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
 
@@ -53,18 +53,18 @@ FORMER_COMMANDS = {"deadletters": "dead-letters"}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for, as click's documentation shows."""
+    """A group that imports a command when it is needed, as in click's documentation."""
 
     def __init__(self, *args: Any, lazy_commands: Mapping[str, str], **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._lazy_commands = lazy_commands
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names, in order."""
+        """The names of all commands, sorted."""
         return sorted({*super().list_commands(ctx), *self._lazy_commands})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported by now; None without one."""
+        """The command of this name, imported if necessary; None if there is none."""
         if cmd_name not in self._lazy_commands:
             return super().get_command(ctx, cmd_name)
         module, _, name = self._lazy_commands[cmd_name].partition(":")
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments ask for; a former name warns."""
+        """The command that the arguments name, with a warning for a former name."""
         if now := FORMER_COMMANDS.get(args[0]):
             if not ctx.resilient_parsing:
                 warn(f"`{args[0]}` is now called `{now}`: write that")
@@ -93,7 +93,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command; turn every error of ours into one message and its exit code."""
+    """Run the command; turn every known error into one message and its exit code."""
     exit_on_sigterm_as_pid_1()
     set_up_logs("text", lazily=True)
     try:
@@ -108,14 +108,14 @@ def main() -> None:
         sys.exit(_exit_code(error))
     except Exception as error:
         print_message(
-            "epicenter: this is a bug of ours; please report it with the lines above", logging.CRITICAL, error
+            "epicenter: this is a bug in epicenter; please report it with the lines above", logging.CRITICAL, error
         )
         sys.exit(EXIT_BUG)
 
 
 def _announce_compiling(patterns: int) -> None:
     if patterns > MANY_PATTERNS and sys.stderr.isatty():
-        click.echo(f"compiling {patterns} patterns; this machine keeps them for the next time", err=True)
+        click.echo(f"compiling {patterns} patterns; they are cached for the next run", err=True)
 
 
 def _exit_code(error: PipelineError) -> int:

@@ -1,4 +1,4 @@
-"""`epicenter migrate`: bring the tables up to date, or show what would be done and why."""
+"""`epicenter migrate`: bring the tables up to date, or show what would change and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 110
 
 
 def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs: bool, with_roles: bool) -> None:
-    """Do it, or only say it; with the tables of the raw logs, and with roles, if wanted."""
+    """Migrate, or only print the plan; with the tables for raw logs and the roles, if wanted."""
     raw = RawTopic(settings.kafka, settings.raw_topic, f"{settings.prefix}-raw-logs") if with_logs else None
     client = connect(settings.store_dsn)
     try:
@@ -43,7 +43,7 @@ def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs
 
 
 def _shown(statements: Iterable[Statement], with_sql: bool) -> str:
-    """Each statement with the reason for it, once where several have the same."""
+    """Each statement with its reason, printed once where several have the same."""
     lines, why = list[str](), ""
     for statement in statements:
         if statement.why != why:

@@ -1,4 +1,4 @@
-"""What the commands on one machine do: match, replay, run, migrate."""
+"""The work of the commands on one machine: match, replay, run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     for node, skew_ns in pipeline.skews_ns().items():
         if abs(skew_ns) >= MIN_REPORTED_SKEW_NS:
             way = "ahead of" if skew_ns > 0 else "behind"
-            print_message(f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the others of its jobs")
+            print_message(
+                f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the other nodes of its jobs"
+            )
     print_message(f"{len(incidents)} incidents")
 
 
@@ -128,7 +130,7 @@ def print_incident(incident: Incident, as_json: bool) -> None:
 
 
 class Announcer:
-    """Prints incidents as they open and change: in full when one opens (if wanted) and a line for each change."""
+    """Prints each incident in full when it opens (if wanted), and a line for each change."""
 
     def __init__(self, as_json: bool, in_full: bool = True):
         self._as_json = as_json

@@ -1,4 +1,4 @@
-"""`epicenter ack` and `epicenter silences …`: what people say of incidents, from a terminal."""
+"""`epicenter ack` and `epicenter silences …`: operator actions from a terminal."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ WHO = click.option("--who", default=_login, show_default="your login name", help
 @JSON
 @CONFIG
 @WHO
-@click.option("--note", default="", help="What you are doing about it.")
-@click.option("--undo", is_flag=True, help="Take your acknowledgement back.")
+@click.option("--note", default="", help="What you are doing about the incident.")
+@click.option("--undo", is_flag=True, help="Remove your acknowledgement.")
 @DATA_DIR
 @STORE
 def ack(
     incident_id: str, as_json: bool, config: Any, who: str, note: str, undo: bool, data_dir: Any, store: str | None
 ) -> None:
-    """Acknowledge an incident, by its id or the start of it. Meanwhile it sends no reminders and does not escalate.
+    """Acknowledge an incident, by its id or the start of it. Stops its reminders and escalation.
 
     Example: epicenter ack 3f2a --who ada --note "case 4711 is open"
     """
@@ -58,7 +58,7 @@ def ack(
         lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()),
         Acknowledgement,
     )
-    what = "nobody takes care of it any more, says" if acknowledgement.is_taken_back else "taken care of by"
+    what = "acknowledgement removed by" if acknowledgement.is_taken_back else "acknowledged by"
     _print(
         acknowledgement,
         as_json,
@@ -81,7 +81,7 @@ def silences() -> None:
 @DATA_DIR
 @STORE
 def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> None:
-    """List active silences, the one that ends last first.
+    """List active silences, latest end first.
 
     Example: epicenter silences list --json
     """
@@ -98,7 +98,7 @@ def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> No
     for silence in found:
         _print(silence, as_json, _silence_line(silence, now_ns))
     if not found:
-        print_message("no silences" if is_all else "no silence goes on")
+        print_message("no silences" if is_all else "no active silences")
 
 
 @silences.command("add")
@@ -121,7 +121,7 @@ def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> No
 def add_command(
     as_json: bool, matchers: tuple[str, ...], duration: str, until: str, reason: str, who: str, **options: Any
 ) -> None:
-    """Mute incidents that match all of the labels, from now on.
+    """Mute incidents that match all of the labels, starting now.
 
     Example: epicenter silences add --match class=xid-79 --match node=n7 --for 4h --reason "drained, case 4711"
     """
@@ -162,7 +162,7 @@ def end_command(silence_id: str, as_json: bool, **options: Any) -> None:
 
 
 def _submit(settings: Settings, path: str, form: object, write: Callable[[Client], Any], kind: type[Any]) -> Any:
-    """Say it to the page that holds the store, or write it: what came of it, of this kind."""
+    """Send a form to the page that has the store open, or write it to the store; the result, of this kind."""
     from epicenter.sinks.operator_actions import RefusedError, read_form
     from epicenter.stream.store.lookup import from_store, to_page
 
@@ -175,12 +175,12 @@ def _submit(settings: Settings, path: str, form: object, write: Callable[[Client
             raise InputError(str(error)) from error
         raise click.UsageError(str(error)) from error
     except UnicodeEncodeError as error:
-        raise click.UsageError("this is not UTF-8") from error
+        raise click.UsageError("an argument is not UTF-8: write it in UTF-8") from error
 
 
 def _id(text: str) -> str:
     if not (text.isascii() and text.isalnum()):
-        raise InputError(f"{text}: no id: they are made of letters and digits")
+        raise InputError(f"{text}: not an id: ids have only letters and digits")
     return text
 
 
@@ -191,7 +191,7 @@ def _matchers(texts: Sequence[str]) -> dict[str, str]:
         if not (name and equals and value.strip()):
             raise click.BadParameter(f"{matcher!r}: write LABEL=VALUE, such as node=n7", param_hint="--match")
         if name in matchers:
-            raise click.BadParameter(f"{name} stands there twice: make a silence for each", param_hint="--match")
+            raise click.BadParameter(f"{name} is given twice: add a silence for each value", param_hint="--match")
         matchers[name] = value
     return matchers
 

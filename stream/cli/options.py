@@ -1,4 +1,4 @@
-"""What several commands have in common: options, exit codes, and the settings that options and files come to."""
+"""What several commands share: options, exit codes, and the settings from options and files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Fol
 
 
 def _with_store(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option `--store`, with its former name `--dsn`, which is hidden and warns."""
+    """The option `--store`, and its former name `--dsn`, which is hidden and prints a warning."""
     former = click.option("--dsn", hidden=True, is_eager=True, expose_value=False, callback=_remember_former_store)
     present = click.option("--store", callback=_store, help="DSN of the ClickHouse store. Default: the embedded store.")
     return present(former(command))
@@ -46,7 +46,7 @@ def _remember_former_store(context: click.Context, _: click.Parameter, value: st
 def _store(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
     former: str | None = context.meta.get(FORMER_STORE)
     if former is not None and value is not None:
-        raise click.UsageError("--dsn is the former name of --store: give --store alone")
+        raise click.UsageError("--dsn is the former name of --store: give only --store")
     return former if value is None else value
 
 
@@ -56,10 +56,10 @@ def warn(text: str) -> None:
 
 
 def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **options: Any) -> Settings:
-    """The settings, with a warning on standard error for each that is insecure or has a former name.
+    """The settings. Prints a warning on standard error for each that is insecure or has a former name.
 
     Raises:
-        ConfigError: with everything that is wrong with them.
+        ConfigError: with every problem.
     """
     from epicenter.stream.process.insecure_settings import insecure_settings
     from epicenter.stream.settings import load_settings
@@ -71,7 +71,7 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **opti
 
 
 def long_running_settings(**options: Any) -> Settings:
-    """The same for a command that runs until it is stopped: from here on its log lines are written as they say."""
+    """The settings for a command that runs until it is stopped; its log lines use their log format from now on."""
     from epicenter.stream.process.logs import set_up_logs
 
     settings = settings_of(**options)

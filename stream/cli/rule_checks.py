@@ -1,4 +1,4 @@
-"""What `epicenter rules …` does."""
+"""The work of `epicenter rules …`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def show_rule(packs: Packs, rule_id: str) -> None:
 
 
 def lint_rules(packs: Packs) -> bool:
-    """Check the packs' form and how the rules agree; true when there were problems."""
+    """Check the packs and whether their rules contradict each other; true if there are problems."""
     try:
         rules = load(packs)
     except ConfigError as error:
@@ -68,14 +68,14 @@ def lint_rules(packs: Packs) -> bool:
 
 
 def test_rules(packs: Packs, scenarios: Sequence[Path] = (), only_scenarios: bool = False) -> bool:
-    """Hold each rule against its examples, with both ways of matching, and play the scenarios; true when one fails.
+    """Test each rule on its examples with both matchers, and play the scenarios; true if any of them fails.
 
-    Those in a folder `scenarios` beside a pack are played too. With packs of one's own, the slow way is asked of these.
+    Plays the scenarios in a folder `scenarios` next to a pack too. The slow matcher tests only given packs, if any.
     """
     rules = load(packs)
     stories = read_scenarios(dict.fromkeys((*scenario_folders(packs), *scenarios)))
     if only_scenarios and not stories:
-        raise click.UsageError("there are no scenarios: give --scenarios, or put a folder `scenarios` beside your pack")
+        raise click.UsageError("no scenarios found: give --scenarios, or add a folder `scenarios` next to your pack")
     has_wrong_examples = not only_scenarios and _test_examples(rules, only_own=bool(packs))
     return _test_scenarios(rules, stories) or has_wrong_examples
 

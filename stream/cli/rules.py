@@ -1,4 +1,4 @@
-"""`epicenter rules …`: look at the rules and check them."""
+"""`epicenter rules …`: list, show, check and import rules."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenar
 @rules.command("lint")
 @RULES
 def rules_lint(rules: tuple[Path, ...]) -> None:
-    """Check the form of rule packs. Exit 1 with every problem, each with file and line.
+    """Check rule packs. Exit 1 and list every problem with file and line.
 
     Example: epicenter rules lint --rules my-pack.yaml
     """
@@ -77,7 +77,7 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to standard output."
 )
 def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
-    """Convert monitors of node-problem-detector to a rule pack for review. What can't be converted is listed.
+    """Convert monitors of node-problem-detector to a rule pack for review. Lists what can't be converted.
 
     Example: epicenter rules import kernel-monitor.json --output imported.yaml
     """

@@ -1,4 +1,4 @@
-"""What `epicenter triage` does: read a job's files once, and report."""
+"""`epicenter triage`: read a job's files once, and report."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def triage_paths(
 
 
 def read_story(job: JobLogs, rules: RuleSet, redactor: Redactor | None = None) -> Story:
-    """A job's files from beginning to end; what is kept of them without secrets, if there is a redactor.
+    """The story of a job, from all of its files; without credentials if there is a redactor.
 
     Raises:
         InputError: one can't be read.
@@ -85,7 +85,7 @@ def reports_at(
     unread: list[str],
     redactor: Redactor | None = None,
 ) -> Iterator[Triage]:
-    """One report a job; what can't be read is noted in `unread`, and does not stop the others."""
+    """One report a job. Unreadable files are added to `unread` and don't stop the others."""
     try:
         jobs = jobs_at(path, outputs)
     except InputError as error:
@@ -104,10 +104,10 @@ def _show(reports: list[Triage]) -> None:
 
 
 def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
-    """The job without those of its files that are no logs, which are noted in `unread`.
+    """The job without its files that are no logs, which are added to `unread`.
 
     Raises:
-        InputError: its own log is one of them, or all are.
+        InputError: its log is one of them, or all files are.
     """
     if job.name == STDIN:
         return job
@@ -129,9 +129,9 @@ def _fault(file: Path) -> str:
 
 def _check(file: Path) -> None:
     if file.is_symlink() and not file.exists():
-        raise InputError(f"{file}: leads to no log file")
+        raise InputError(f"{file}: broken link: no such log file")
     if file.exists() and not file.is_file():
-        raise InputError(f"{file}: no regular file: pipe it in, and give - as the PATH")
+        raise InputError(f"{file}: not a regular file: pipe it in, with - as PATH")
     check_is_text(file)
 
 
@@ -146,9 +146,9 @@ def _scan(job: JobLogs, rules: RuleSet, story: Story, redactor: Redactor | None)
 
 
 def _batches(file: Path) -> Iterator[Batch]:
-    """All of one file, which is open no longer than that: a Ray job may have thousands.
+    """All batches of one file. It is open only meanwhile: a Ray job may have thousands.
 
-    A line that names no host is of no host: that of the person who reads the log has nothing to do with it.
+    A line that names no host has none: the host of the person who reads the log does not matter.
     """
     with closing(Sources([str(file)], host="", follow=False)) as sources:
         yield from read_to_the_end(sources)
@@ -156,7 +156,7 @@ def _batches(file: Path) -> Iterator[Batch]:
 
 def _time_ns(text: str) -> int:
     if (time_ns := time_from_field(text)) is None:
-        raise click.UsageError(f"--now {text}: no time: write it like 2026-03-02T09:00:00Z")
+        raise click.UsageError(f"--now {text}: not a time: write it like 2026-03-02T09:00:00Z")
     return time_ns
 
 
@@ -166,5 +166,5 @@ def _with_valid_names(report: Triage) -> Triage:
 
 
 def _shown(path: str) -> str:
-    """A path as valid text: a name that is not UTF-8 could not be written as JSON."""
+    """A path as valid text: JSON can't hold a name that is not UTF-8."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

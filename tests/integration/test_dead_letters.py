@@ -234,8 +234,8 @@ def stored_nodes(cluster: Cluster) -> set[str]:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["replay"], 2, "say which: ids, --reason TEXT or --all"),
-        (["replay", "--all", "abc"], 2, "say which"),
+        (["replay"], 2, "give exactly one of: ids, --reason TEXT, --all"),
+        (["replay", "--all", "abc"], 2, "give exactly one of"),
         (["show", "abc", "--raw", "--json"], 2, "exclude each other"),
         (["list", "--since", "yesterday"], 2, "write how long ago, such as 2h"),
         (["list"], 66, "no store here yet"),

@@ -206,7 +206,7 @@ def test_an_incident_in_a_file_needs_no_store(stored: Stored, command: Any) -> N
     _, output, _ = command("logs", reference, "--incident", file, "--json")
     assert json.loads(output)["facts"]["part"] == document["cost"]
     file.write_text(f"{json.dumps(document)}\n{json.dumps(document | {'incident_id': 'ffff'})}\n")
-    assert "say which with --id" in command("explain", file)[2]
+    assert "choose one with --id" in command("explain", file)[2]
     assert command("explain", file, "--id", "ffff")[1].startswith("# Incident ffff")
     file.write_text("{")
     assert command("explain", file)[0] == 66

@@ -161,10 +161,10 @@ def run(held: Terminal, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def test_an_acknowledgement_is_shown_sanitized_and_any_user_takes_it_back(held: Terminal, run: Any) -> None:
-    shown = f"incident {held.incident_id}: taken care of by ada: \\x1b[31m4711\n"
+    shown = f"incident {held.incident_id}: acknowledged by ada: \\x1b[31m4711\n"
     assert run("ack", held.incident_id, "--who", "ada", "--note", "\x1b[31m4711") == (0, shown, "")
     code, out, _ = run("ack", held.incident_id, "--who", "bob", "--undo")
-    assert (code, out) == (0, f"incident {held.incident_id}: nobody takes care of it any more, says bob\n")
+    assert (code, out) == (0, f"incident {held.incident_id}: acknowledgement removed by bob\n")
     code, _, err = run("ack", held.incident_id, "--undo")
     assert (code, "this incident is not acknowledged" in err) == (2, True)
 
@@ -175,7 +175,7 @@ def test_silences_are_shown_for_people(run: Any) -> None:
     assert (code, out.startswith(f"{silence_id}  node=n9  until 20"), out.endswith("Z  ada: why\n")) == (0, True, True)
     assert run("silences", "list")[1] == out
     assert " ended 20" in run("silences", "end", silence_id)[1]
-    assert run("silences", "list") == (0, "", "no silence goes on\n")
+    assert run("silences", "list") == (0, "", "no active silences\n")
     assert f"{silence_id}  node=n9  ended 20" in run("silences", "list", "--all")[1]
 
 
@@ -185,7 +185,7 @@ WRONG = [
     (2, "you can't silence a whole cluster", (*ADD, "--match", "cluster=a", "--for", "1h")),
     (2, "with more than * or a negation", (*ADD, "--match", "node=*", "--match", "class=!xid-79", "--for", "1h")),
     (2, "write LABEL=VALUE, such as node=n7", (*ADD, "--match", "node", "--for", "1h")),
-    (2, "node stands there twice", (*ADD, "--match", "node=a", "--match", "node=b", "--for", "1h")),
+    (2, "node is given twice", (*ADD, "--match", "node=a", "--match", "node=b", "--for", "1h")),
     (2, "'soon' is not a time", (*ADD, "--match", "node=a", "--until", "soon")),
     (2, "until: must be in the future", (*ADD, "--match", "node=a", "--until", "2026-03-02T09:00:00Z")),
     (2, "at most 90d ahead", (*ADD, "--match", "node=a", "--until", "9999-12-31T23:59:59Z")),
@@ -194,9 +194,9 @@ WRONG = [
     (2, "reason: enter why", (*ADD[:3], " ", "--match", "node=a", "--for", "1h")),
     (2, "enter your name", ("ack", "{incident}", "--who", "")),
     (2, "length <= 2000 - at `$.note`", ("ack", "{incident}", "--note", "x" * 2_001)),
-    (2, "this is not UTF-8", ("ack", "{incident}", "--note", "\udcff")),
+    (2, "an argument is not UTF-8", ("ack", "{incident}", "--note", "\udcff")),
     (66, "no incident has this id", ("ack", "0000", "--who", "ada")),
-    (66, "no id: they are made of letters", ("ack", "../silences", "--who", "ada")),
+    (66, "not an id: ids have only letters and digits", ("ack", "../silences", "--who", "ada")),
     (66, "no active silence has an id that begins like this", ("silences", "end", "nonesuch")),
 ]
 

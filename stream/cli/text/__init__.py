@@ -1,1 +1,1 @@
-"""How things look on a terminal: incidents, triage reports, dead letters, routes of alerts."""
+"""Text for a terminal: incidents, triage reports, dead letters, routes of alerts."""

@@ -1,4 +1,4 @@
-"""How the way of an incident to people looks on a terminal."""
+"""An incident's way through the alert routes, as text for a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe
 
 
 def print_routed(document: Mapping[str, Any]) -> None:
-    """Print what `stream.alerts.route.routed` says."""
+    """Print a result of `stream.alerts.route.routed`."""
     print_hanging(console(), _lines(document))
 
 

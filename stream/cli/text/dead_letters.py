@@ -1,4 +1,4 @@
-"""What `epicenter dead-letters list` and `show` do; what stands in the letters is made inert first."""
+"""`epicenter dead-letters list` and `show`; the content of records is sanitized first."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def list_dead_letters(settings: Settings, wanted: DeadLetterFilter, limit: int, 
 
 
 def show_dead_letter(settings: Settings, dead_letter_id: str, as_json: bool) -> None:
-    """Print one dead letter with what is kept of its bytes."""
+    """Print one dead letter with its stored bytes."""
     document = find(settings, dead_letter_id)
     _print(document, as_json, dead_letter_report(document))
 
 
 def write_bytes(settings: Settings, dead_letter_id: str) -> None:
-    """Write what is kept of the original bytes to standard output."""
+    """Write the stored original bytes to standard output."""
     sys.stdout.buffer.write(dead_letter_of(find(settings, dead_letter_id)).value)
 
 
@@ -57,7 +57,7 @@ def dead_letter_line(document: dict[str, Any]) -> str:
 
 
 def dead_letter_report(document: dict[str, Any]) -> str:
-    """A dead letter in full, its bytes written out."""
+    """A dead letter in full, with its bytes."""
     dead_letter = dead_letter_of(document)
     is_cut = dead_letter.size_bytes > len(dead_letter.value)
     lines = [
@@ -68,7 +68,7 @@ def dead_letter_report(document: dict[str, Any]) -> str:
         f"  key        {'-' if dead_letter.key is None else safe(dead_letter.key.decode('utf-8', 'backslashreplace'))}",
         f"  replays    {document['replays']}",
         f"  bytes      {dead_letter.size_bytes}"
-        + (f", of which the first {len(dead_letter.value)} are kept" if is_cut else ""),
+        + (f", only the first {len(dead_letter.value)} are stored" if is_cut else ""),
         _shown(dead_letter.value),
     ]
     return "\n".join(lines)

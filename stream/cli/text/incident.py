@@ -1,4 +1,4 @@
-"""How an incident looks on a terminal: wrapped to its width with hanging indents there, never wrapped in a pipe."""
+"""An incident as text: wrapped with hanging indents on a terminal, never wrapped in a pipe."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe
 
 NARROWEST: Final = 24
-"""Fewer columns beside an indent are not worth wrapping for."""
+"""Lines are wrapped only if at least this many columns are left after the indent."""
 
 Line = tuple[str, str]
-"""What stands at the left, and the text beside it, which is marked up."""
+"""The label at the left, and the text with markup."""
 
 
 def incident_line(incident: Incident) -> str:
@@ -37,7 +37,7 @@ def print_incident_report(incident: Incident) -> None:
 
 
 def print_hanging(shown: Console, lines: Iterable[Line]) -> None:
-    """Print lines; on a terminal what is too long goes on below its own beginning."""
+    """Print lines; on a terminal a long text continues below its own start."""
     for left, marked_up in lines:
         text, room = Text.from_markup(marked_up), shown.width - len(left)
         wraps = shown.is_terminal and room >= NARROWEST
@@ -76,7 +76,7 @@ def _cause(cause: CauseView, style: str = "") -> str:
 def _chain(view: IncidentView) -> Iterator[Line]:
     yield "", "  chain"
     for link in view.chain:
-        logged = f", said at {link.logged}" if link.logged else ""
+        logged = f", logged at {link.logged}" if link.logged else ""
         yield f"    {link.clock}  {link.role:<12}  ", f"{safe(link.failure_class)}{safe(link.where)}{logged}"
         yield " " * 18, f"[dim]{safe(link.text, 160)}[/]"
 

@@ -1,4 +1,4 @@
-"""What goes to a terminal: log text made inert first, colours and bars only where they are seen."""
+"""Output for a terminal: log text is sanitized, colours and bars appear only on a terminal."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def console() -> Console:
 
 
 def safe(text: object, longest: int = MAX_LINE_LENGTH) -> str:
-    """Log text as it may be shown: inert, on one line, not too long."""
+    """Log text that is safe to print: sanitized, on one line, not too long."""
     shown = sanitize(str(text))
     return escape(shown if len(shown) <= longest else shown[: longest - 1] + "…")
 
 
 def watched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterator[Batch]:
-    """The same batches, with a bar of the bytes read on standard error, when that is a terminal."""
+    """The same batches, with a progress bar of bytes on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield from batches
         return
@@ -44,5 +44,5 @@ def watched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterator[Batch]:
 
 
 def size_bytes(values: Sequence[bytes]) -> int:
-    """How many bytes of a file these lines are, without cutting a text up."""
+    """The number of bytes of these lines in their file, computed without splitting the text."""
     return len(values.text) if isinstance(values, TextLines) else sum(map(len, values)) + len(values)

@@ -1,4 +1,4 @@
-"""How a triage report looks: Markdown that reads well in a terminal and in a ticket, with log text made inert."""
+"""A triage report as Markdown for a terminal and a ticket, with sanitized log text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def table(reports: Sequence[Triage]) -> str:
 
 
 def safe(text: str) -> str:
-    """Log text on one line: inert on a terminal, and no markup or link in a ticket."""
+    """Log text on one line: harmless on a terminal, without markup or links in a ticket."""
     return _MARKDOWN.sub(r"\\\1", sanitize(clean(text))[:MAX_LINE_LENGTH])
 
 
@@ -54,7 +54,7 @@ def cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Log text as a block of code: indented, so that nothing in it is Markdown."""
+    """Log text as an indented block of code, so that none of it is Markdown."""
     return f"      {sanitize(clean(text))[:MAX_LINE_LENGTH]}"
 
 

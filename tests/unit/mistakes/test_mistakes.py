@@ -19,6 +19,7 @@ from tests.support.command import epicenter
 HERE: Final = Path(__file__).parent
 CASES: Final = yaml.safe_load((HERE / "cases.yaml").read_text("utf-8"))
 MISTAKES: Final = CASES["mistakes"]
+REPOSITORY: Final = HERE.parents[2]
 MESSAGES: Final = HERE / "messages.txt"
 
 
@@ -33,7 +34,7 @@ def answer(case: dict[str, Any], folder: Path) -> str:
     env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "XDG_DATA_HOME": str(folder), "COLUMNS": "120"}
     with chdir(folder):
         done = epicenter(*case["run"].split(), env=env | case.get("env", {}))
-    output = (done.stdout + done.stderr).decode().rstrip().replace(str(folder), "~")
+    output = (done.stdout + done.stderr).decode().rstrip().replace(str(folder), "~").replace(f"{REPOSITORY}/", "")
     return f"$ epicenter {case['run']}\n{output}\n[{done.returncode}]"
 
 

@@ -118,7 +118,7 @@ def test_former_name_of_the_store_option_counts_with_a_warning(run: Any) -> None
 def test_both_names_of_the_store_option_are_wrong_usage(run: Any) -> None:
     code, _, err = run("migrate", "--dsn", "http://a:1/x", "--store", "http://b:1/x")
     assert code == 2
-    assert "--dsn is the former name of --store: give --store alone" in err
+    assert "--dsn is the former name of --store: give only --store" in err
 
 
 # exit codes
@@ -189,7 +189,7 @@ def test_exit_70_for_a_bug_of_ours(run: Any, monkeypatch: pytest.MonkeyPatch) ->
     code, _, err = run("rules", "list")
     assert code == 70
     assert "ZeroDivisionError: ours" in err
-    assert err.endswith("epicenter: this is a bug of ours; please report it with the lines above\n")
+    assert err.endswith("epicenter: this is a bug in epicenter; please report it with the lines above\n")
 
 
 @pytest.mark.parametrize("command", ["match", "replay", "run --once", "rules list", "rules test"])

@@ -96,7 +96,7 @@ def test_now_is_accepted_in_several_forms(now: str, tmp_path: Path, run: Run) ->
 def test_an_invalid_time_is_wrong_usage(tmp_path: Path, run: Run) -> None:
     code, out, err = run(write_log(tmp_path / "a.log", AT_300), "--now", "soon")
     assert (code, out) == (2, "")
-    assert "--now soon: no time: write it like 2026-03-02T09:00:00Z" in err
+    assert "--now soon: not a time: write it like 2026-03-02T09:00:00Z" in err
 
 
 @pytest.mark.parametrize("seconds_since_write", [0, 10**6])
@@ -174,11 +174,11 @@ def bad(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     return {
         "missing": (tmp_path / "missing.log", "no such file or folder"),
         "binary": (tmp_path / "binary.log", "a binary file, not a log: give the log as text"),
-        "fifo": (tmp_path / "pipe.log", "no regular file: pipe it in, and give - as the PATH"),
-        "device": (Path("/dev/zero"), "no regular file: pipe it in, and give - as the PATH"),
+        "fifo": (tmp_path / "pipe.log", "not a regular file: pipe it in, with - as PATH"),
+        "device": (Path("/dev/zero"), "not a regular file: pipe it in, with - as PATH"),
         "folder-without-logs": (tmp_path / "empty", "no log in this folder"),
-        "dangling-link": (tmp_path / "job", "leads to no log file"),
-        "link-to-itself": (tmp_path / "loop.log", "leads to no log file"),
+        "dangling-link": (tmp_path / "job", "broken link: no such log file"),
+        "link-to-itself": (tmp_path / "loop.log", "broken link: no such log file"),
     }
 
 
@@ -222,7 +222,7 @@ def test_a_job_without_its_log_does_not_stop_the_table(tmp_path: Path, run: Run)
     write_job(tmp_path, "7879-gone", FAILED)
     (tmp_path / "7879-gone.log").unlink()
     code, out, err = run(tmp_path)
-    assert (code, err) == (66, f"epicenter: {tmp_path}/7879-gone/log: leads to no log file\n")
+    assert (code, err) == (66, f"epicenter: {tmp_path}/7879-gone/log: broken link: no such log file\n")
     assert out.count("oom-gpu") == 2
 
 

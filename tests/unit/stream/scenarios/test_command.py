@@ -88,4 +88,4 @@ def test_exit_78_without_packs_and_scenarios(tmp_path: Path, run: Any) -> None:
 def test_exit_2_when_only_scenarios_are_wanted_and_there_are_none(run: Any) -> None:
     code, _, err = run("--only-scenarios")
     assert code == 2
-    assert "there are no scenarios: give --scenarios" in err
+    assert "no scenarios found: give --scenarios" in err
