@@ -13,8 +13,8 @@ from epicenter.rules.model.times import NS_PER_S
 
 def _as_tuple(value: object) -> object:
     words = tuple(value) if isinstance(value, list | tuple) else (value,)
-    if odd := [word for word in words if not isinstance(word, str)]:
-        raise ValueError(f"YAML does not read {odd[0]} as text: put it in quotes")
+    if other := [word for word in words if not isinstance(word, str)]:
+        raise ValueError(f"YAML does not read {other[0]} as text: put it in quotes")
     return words
 
 

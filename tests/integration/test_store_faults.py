@@ -88,7 +88,7 @@ def test_a_read_only_user_is_refused_with_the_missing_grants(guarded: DevClickHo
     assert (code, "grant it" in text) == (78, True)
 
 
-def test_a_newer_schema_asks_for_an_upgrade(guarded: DevClickHouse) -> None:
+def test_a_newer_schema_requires_an_upgrade(guarded: DevClickHouse) -> None:
     store = as_user(guarded, ADMIN, "newer")
     client = connect(store)
     migrate(client)

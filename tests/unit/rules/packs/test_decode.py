@@ -91,7 +91,7 @@ def test_nvlink5_register_words_are_decoded(code: str, subunit: str, words: str,
 @pytest.mark.parametrize(
     ("info", "immediate"), [(0x00000C06, "IGNORE"), (0x00000C86, "RESET_GPU")], ids=["plain", "promoted"]
 )
-def test_a_promoted_error_asks_for_more_action(info: int, immediate: str) -> None:
+def test_a_promoted_error_requires_more_action(info: int, immediate: str) -> None:
     decoded = nvlink5({"code": "145", "subunit": "RLW_RXPIPE", "words": f"0x{info:08x} 0x00000002"})
 
     assert (decoded["layout"], decoded["immediate"]) == ("v2", immediate)
