@@ -1,4 +1,4 @@
-"""The table of what the seed documents name is that of the packs, and every entry has an answer."""
+"""The table of coverage agrees with the packs, and every entry has an answer."""
 
 from __future__ import annotations
 

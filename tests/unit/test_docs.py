@@ -1,4 +1,4 @@
-"""Every command that a document shows is run here, or by a test that is named here, and has the shape of a real one."""
+"""Every command in a document is run here, or by a test that is named here, and is a valid command."""
 
 from __future__ import annotations
 

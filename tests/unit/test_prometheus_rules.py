@@ -1,4 +1,4 @@
-"""The alerts on our own metrics, in the real promtool: each fires when it should, and is quiet when it should be."""
+"""The alerts on our metrics, in the real promtool: each fires and is quiet when it should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shipped code never does, whoever writes it next: run text as code, unpack objects, skip verification."""
+"""The shipped code never runs text as code, unpacks objects or skips verification."""
 
 from __future__ import annotations
 

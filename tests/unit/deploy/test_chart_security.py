@@ -1,4 +1,4 @@
-"""What every pod of the chart may do: as little as it needs."""
+"""Each pod of the chart has the least privileges that it needs."""
 
 from __future__ import annotations
 

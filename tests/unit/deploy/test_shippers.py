@@ -1,4 +1,4 @@
-"""What Fluent Bit and Vector send with the shipped configurations -> who wrote each line, where and when."""
+"""Records of Fluent Bit and Vector with the shipped configurations -> the writer of each line, its node and time."""
 
 from __future__ import annotations
 

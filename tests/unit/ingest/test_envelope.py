@@ -1,4 +1,4 @@
-"""Each shipper's shape -> who wrote the line, where and when."""
+"""Each shipper's envelope -> the writer of the line, its node and time."""
 
 from __future__ import annotations
 

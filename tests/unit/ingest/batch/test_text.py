@@ -1,4 +1,4 @@
-"""Lines that are cut out of a text only where they are read."""
+"""Lines that are cut out of a text on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of ranks that time out -> how far each had come."""
+"""Lines of ranks that time out -> the progress of each rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an incident cost."""
+"""The cost of an incident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that can't be: refused when they are loaded, all at once, each with its file and line."""
+"""Invalid windows are refused when they are loaded, all at once, each with its file and line."""
 
 from __future__ import annotations
 

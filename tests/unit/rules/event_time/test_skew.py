@@ -1,4 +1,4 @@
-"""Clocks that differ show in the steps that all nodes complete at once."""
+"""Clock skew is detected from the steps that all nodes complete at once."""
 
 from __future__ import annotations
 

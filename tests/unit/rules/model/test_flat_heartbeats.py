@@ -1,4 +1,4 @@
-"""Heartbeats as they travel: one shape, which version 0.1 wrote and reads."""
+"""Heartbeats on the wire: one shape, which version 0.1 wrote and reads."""
 
 from __future__ import annotations
 

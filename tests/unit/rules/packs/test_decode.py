@@ -1,4 +1,4 @@
-"""What the register words of NVLink and recovery Xids mean, for both layouts and for words without an explanation."""
+"""The meaning of the register words of NVLink and recovery Xids, for both layouts and for unknown words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each mistake in a rule pack is one sentence with its file and line, and all of them come at once."""
+"""Each mistake in a rule pack is one sentence with its file and line, and all are reported at once."""
 
 from __future__ import annotations
 

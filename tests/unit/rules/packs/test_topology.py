@@ -1,4 +1,4 @@
-"""What nodes share, from a file; contradictions are reported with their lines, all at once."""
+"""The topology, from a file: what nodes share; contradictions are reported with their lines, all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a signal leaves out is filled in from the placement."""
+"""Missing fields of a signal are filled in from the placement."""
 
 from __future__ import annotations
 

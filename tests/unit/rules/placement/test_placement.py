@@ -1,4 +1,4 @@
-"""Which job runs on which node, and which rank runs on which GPU, then and later."""
+"""Which job runs on which node, and which rank on which GPU, at each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds a verdict: evidence, findings, next steps, dashboards, and the contract's fields."""
+"""The parts of a report: evidence, findings, next steps, dashboards, and the contract's fields."""
 
 from __future__ import annotations
 

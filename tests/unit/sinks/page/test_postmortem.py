@@ -1,4 +1,4 @@
-"""The draft of a post-mortem: the whole story, and no way for log text to be more than text."""
+"""The draft of a post-mortem: all sections, and log text stays text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What our Kafka clients have in common."""
+"""The settings that our Kafka clients share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How right the rules are on labelled cases: counted fairly, and every miss is named."""
+"""How accurate the rules are on labelled cases, with the name of every miss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker's own clock may not decide."""
+"""What does not depend on a worker's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one batch holds: its matches, heartbeats and dead letters."""
+"""The result of scanning a batch: matches, heartbeats and dead letters."""
 
 from __future__ import annotations
 
