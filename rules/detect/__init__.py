@@ -1,1 +1,1 @@
-"""Windows over event time: what many matches together say, and what is missing among them."""
+"""Windows over event time: what many matches show together, and what is missing among them."""

@@ -1,4 +1,4 @@
-"""The kinds of windows: each adds an input to its group and says when its condition holds."""
+"""The kinds of windows: each adds an input to its group and finds out when its condition holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epicenter.rules.detect.series import Entry, Series, in_window, quiet_until
 from epicenter.rules.packs.windows import MAX_ENTRIES, WhenSpec
 
 MISSING: Final = -1
-"""The `term` of what is named in `without`."""
+"""The `term` of the names in `without`."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ class Finding:
 
 
 def process(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
-    """Add an input to its group; return what it completes, if anything. A copy of an earlier input changes nothing."""
+    """Add an input to its group; return the condition that it completes, if any. Copies of inputs change nothing."""
     if entry.time_ns <= series.closed_ns or series.has(entry):
         return None
     return _PROCESSORS.get(when.kind, _process_window)(when, series, entry)
 
 
 def fire(when: WhenSpec, series: Series) -> Finding | None:
-    """No input came until the group's `due_ns`: return what that means, if anything."""
+    """No input came until the group's `due_ns`: return the condition that then holds, if any."""
     due_ns = series.due_ns or 0
     due_entries = [entry for entry in series.entries if entry.time_ns <= due_ns]
     series.entries, series.closed_ns = series.entries[len(due_entries) :], due_ns
-    series.due_ns = _end_of_stretch(when, series.entries[0]) if series.entries else None
+    series.due_ns = _end_of_interval(when, series.entries[0]) if series.entries else None
     count = sum(entry.number for entry in due_entries)
     if when.kind == "tally" and count < when.least:
         return None
@@ -100,7 +100,7 @@ def _count(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
 
 
 def _sequence(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
-    """The latest inputs that come one after the other as `of` names them; the newest input is the last of them."""
+    """The latest inputs in the order of `of`; the newest input is the last of them."""
     names = list(dict.fromkeys(when.of))
     if not when.ordered:
         return _count_up_to(len(names), entries)
@@ -129,7 +129,7 @@ def _slope(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
 
 
 def _spike(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
-    """Since the first of the newest numbers that is itself above the limit."""
+    """The spike, from the first of the newest numbers above the limit."""
     figures = spike([entry.number for entry in entries], when.samples or 0, when.newest, when.by or 0)
     limit = figures["usual"] * (1 + (when.by or 0)) if figures else 0
     newest = entries[-when.newest :]
@@ -146,7 +146,7 @@ def _process_absence(when: WhenSpec, series: Series, entry: Entry) -> Finding | 
 
 
 def _process_absence_after(when: WhenSpec, series: Series, entry: Entry) -> None:
-    """The first input waits for what should follow; later ones wait with it."""
+    """The first input waits for what should follow; later ones change nothing."""
     if entry.term == MISSING:
         series.entries = [waiting for waiting in series.entries if waiting.time_ns > entry.time_ns]
         series.closed_ns = max(series.closed_ns, entry.time_ns)
@@ -157,7 +157,7 @@ def _process_absence_after(when: WhenSpec, series: Series, entry: Entry) -> None
 
 
 def _process_absence_before(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
-    """The group holds when last the awaited thing came; `began_ns` is as far back as anything is known."""
+    """The group has the newest of the expected inputs; nothing is known from before `began_ns`."""
     if entry.term == MISSING:
         series.insert(entry)
         series.keep_newest(1)
@@ -169,7 +169,7 @@ def _process_absence_before(when: WhenSpec, series: Series, entry: Entry) -> Fin
 
 
 def _process_flat_line(when: WhenSpec, series: Series, entry: Entry) -> None:
-    """Enough inputs arm it; it is due when fewer than that many lie in the window behind."""
+    """Enough inputs arm it; it is due when fewer than that are left in the window."""
     series.insert(entry)
     series.keep_newest(when.least)
     is_armed = len(series.entries) == when.least
@@ -177,14 +177,14 @@ def _process_flat_line(when: WhenSpec, series: Series, entry: Entry) -> None:
 
 
 def _process_tally(when: WhenSpec, series: Series, entry: Entry) -> None:
-    """Inputs are only counted; the end of their stretch of time tells how many they were."""
+    """Inputs are only counted; at the end of their interval, the count is reported."""
     series.insert(entry)
     if len(series.entries) > MAX_ENTRIES:
         series.entries = _summed(when, series.entries, entry.time_ns // when.length_ns * when.length_ns)
-    series.due_ns = _end_of_stretch(when, series.entries[0])
+    series.due_ns = _end_of_interval(when, series.entries[0])
 
 
-def _end_of_stretch(when: WhenSpec, entry: Entry) -> int:
+def _end_of_interval(when: WhenSpec, entry: Entry) -> int:
     return (entry.time_ns // when.length_ns + 1) * when.length_ns - 1
 
 
@@ -201,7 +201,7 @@ def _process_first_seen(when: WhenSpec, series: Series, entry: Entry) -> Finding
 
 
 def _process_rate(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
-    """Inputs of this stretch of time against the mean of the stretches before; late ones are not counted there."""
+    """The inputs of this interval compared with the mean of the intervals before, which ignore late ones."""
     start_ns = entry.time_ns // when.length_ns * when.length_ns
     if series.entries and start_ns < series.newest_ns // when.length_ns * when.length_ns:
         return None
@@ -219,7 +219,7 @@ def _process_rate(when: WhenSpec, series: Series, entry: Entry) -> Finding | Non
 
 
 def _summed(when: WhenSpec, entries: Sequence[Entry], start_ns: int) -> list[Entry]:
-    """One entry for each earlier stretch, and one for the older half of this one when it holds very many."""
+    """One entry for each earlier interval, and one for the older half of this one if it has very many."""
     now = [entry for entry in entries if entry.time_ns >= start_ns]
     counts = Counter[int]()
     for entry in entries:

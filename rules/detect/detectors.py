@@ -1,4 +1,4 @@
-"""All windows of a rule set: signals in, in event-time order; the signals that windows make of them out."""
+"""All windows of a rule set: signals in, in event-time order; signals of windows out."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
 class DetectorState(msgspec.Struct):
-    """What all windows remember, by group. Bounded: 20,000 groups and 200,000 entries.
+    """The state of all windows, by group. Bounded: 20,000 groups and 200,000 entries.
 
-    Beyond that, the group that has been silent for longest is forgotten, and counted in `evicted`. `timers` holds at
-    most one valid timer for each group. `shapes` names, for each rule, the window that its groups belong to.
+    Beyond that, the group without inputs for the longest time is dropped, and counted in `evicted`. `timers` has at
+    most one valid timer for each group. `shapes` has, for each rule, the window that its groups belong to.
     """
 
     series: dict[str, Series] = {}
@@ -42,7 +42,7 @@ class DetectorState(msgspec.Struct):
 
 
 class Detectors:
-    """The windows of a rule set, over a state that a snapshot holds."""
+    """The windows of a rule set, over a state that snapshots include."""
 
     def __init__(self, rules: RuleSet, state: DetectorState):
         self._rules = rules
@@ -115,7 +115,7 @@ class Detectors:
         return _signal(rule, series, finding, finding.entries[-1].time_ns) if finding else None
 
     def _touched(self, key: str, rule: Rule, signal: Signal, values: list[str]) -> Series:
-        """The group, made if need be, at the newest end."""
+        """The group, created if necessary, moved to the newest end."""
         series = self._state.series.pop(key, None)
         if series is None:
             looks_back = _when(rule).kind == "absence"
@@ -164,7 +164,7 @@ def _when(rule: Rule) -> WhenSpec:
 
 
 def _signal(rule: Rule, series: Series, finding: Finding, time_ns: int) -> Signal:
-    """The signal is about what its group is about; its block is the newest line that it is made of."""
+    """The signal of a condition, about its group; its block is the group's newest line."""
     spec, when = rule.spec, _when(rule)
     group = dict(zip(when.group_by, series.values, strict=True))
     first, last = finding.entries[0], finding.entries[-1]

@@ -1,4 +1,4 @@
-"""What goes into which window: names of rules and classes, conditions on fields, groups and measured values."""
+"""Which signals are inputs of which window: by rule, class and fields; their groups and measured values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from epicenter.rules.packs.spec import is_named
 from epicenter.rules.packs.windows import WhenSpec
 
 MAX_VALUE_LENGTH: Final = 200
-"""Longer texts of fields are cut before they are compared or kept."""
+"""Longer texts of fields are cut before they are compared or stored."""
 
-KNOWN_KINDS: Final = 10_000
+MAX_KINDS: Final = 10_000
 """The windows of at most this many pairs of rule and class are cached."""
 
 
@@ -45,7 +45,7 @@ class Router:
         return bool(self._places(signal.rule, signal.failure_class))
 
     def windows_of(self, signal: Signal) -> Iterator[tuple[Rule, int]]:
-        """Each window that takes the input, once, with the first of its names that fits."""
+        """Each window of the input, once, with the first of its names that fits."""
         found = set()
         for rule, term in self._places(signal.rule, signal.failure_class):
             if rule.spec.id not in found and rule.spec.when and fits(rule.spec.when, term, signal):
@@ -55,7 +55,7 @@ class Router:
     def _places(self, rule_id: str, failure_class: str) -> list[tuple[Rule, int]]:
         kind = rule_id, failure_class
         if kind not in self._places_by_kind:
-            if len(self._places_by_kind) >= KNOWN_KINDS:
+            if len(self._places_by_kind) >= MAX_KINDS:
                 self._places_by_kind.clear()
             of_class = [place for wanted, place in self._classes if is_named(failure_class, (wanted,))]
             places = [*self._by_rule.get(rule_id, ()), *of_class]
@@ -79,9 +79,9 @@ def terms(when: WhenSpec) -> list[tuple[str, int]]:
 
 
 def observed(rules: RuleSet) -> frozenset[str]:
-    """The rules whose matches are needed even when they say no failure.
+    """The rules whose matches are needed even if they report no failure.
 
-    Some window watches them, they clear a failure, or the store keeps something of them.
+    A window watches them, they clear a failure, or the store records them.
     """
     whens = [rule.spec.when for rule in rules.rules if rule.spec.when]
     watched = {rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name)}
@@ -115,7 +115,7 @@ def step_signal(heartbeat: Step | Advanced, last_step: int | None, last_ns: int)
 
 
 def value_of(signal: Signal, field: str) -> str:
-    """The text of one of the input's fields; its own fields win over what it says of its origin."""
+    """The text of one of the input's fields; its own fields win over those of its origin."""
     if field in signal.fields:
         return signal.fields[field][:MAX_VALUE_LENGTH]
     identity: Mapping[str, object] = {
@@ -132,7 +132,7 @@ def value_of(signal: Signal, field: str) -> str:
 
 
 def fits(when: WhenSpec, term: int, signal: Signal) -> bool:
-    """Whether the conditions of `where` hold; they are not asked of what is named in `without`."""
+    """Whether the conditions of `where` hold; they do not apply to the names in `without`."""
     return term == MISSING or all(
         any(_holds(value_of(signal, field), condition) for condition in wanted) for field, wanted in when.where.items()
     )
@@ -152,7 +152,7 @@ def _holds(text: str, condition: str) -> bool:
 
 
 def number_in(text: str) -> float | None:
-    """A number as logs print it, with commas between thousands or without; None when it is none."""
+    """A number as logs print it, with or without commas between thousands; None if the text is not a number."""
     if not _NUMBER.fullmatch(text):
         return None
     number = float(text.replace(",", ""))
@@ -160,13 +160,13 @@ def number_in(text: str) -> float | None:
 
 
 def group_of(when: WhenSpec, signal: Signal) -> list[str] | None:
-    """The values that the input is grouped by; None when it has none of them."""
+    """The values that the input is grouped by; None if it has none of them."""
     values = [value_of(signal, field) for field in when.group_by]
     return values if any(values) or not values else None
 
 
 def entry_of(when: WhenSpec, term: int, signal: Signal) -> tuple[Entry, str] | None:
-    """The input as an entry, and the name of the field that was read; None when it lacks what the window looks at."""
+    """The input as an entry, and the name of the field that was read; None if it lacks the window's fields."""
     if not when.field or term == MISSING:
         return Entry(signal.event_time_ns, signal.signal_id, signal.onset_ns, term), ""
     place = next((place for place, field in enumerate(when.field) if value_of(signal, field)), None)

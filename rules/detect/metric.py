@@ -1,4 +1,4 @@
-"""What a row of measured numbers says, oldest first: too high or low, a steady rise, a jump."""
+"""Conditions on a series of numbers, oldest first: too high or low, a steady rise, a jump."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from statistics import median
 from typing import Final
 
 CLOSE_FIT: Final = 0.8
-"""A rise is steady when a straight line explains so much of it; a single jump explains three quarters at most."""
+"""A rise is steady if a straight line explains this much of it; of a single jump it explains at most three quarters."""
 
 
 def threshold(
     numbers: Sequence[float], least: int, above: float | None, below: float | None
 ) -> dict[str, float] | None:
-    """The newest `least` numbers all lie beyond the limit; its figures, else None."""
+    """The figures if the newest `least` numbers are all beyond the limit, else None."""
     newest = numbers[-least:]
     is_beyond = all(_beyond(number, above, below) for number in newest)
     return {"value": newest[-1]} if len(newest) == least and is_beyond else None
 
 
 def slope(numbers: Sequence[float], samples: int, by: float) -> dict[str, float] | None:
-    """At least so many numbers rise steadily by the share `by` of their level at the beginning.
+    """The figures if at least `samples` numbers rise steadily by the share `by` of their first level, else None.
 
-    The line is that of least squares over the numbers of the samples, so a pause between them changes nothing.
+    The line is that of least squares over the index of the numbers, so a pause between them changes nothing.
     """
     count = len(numbers)
     if count < samples or _is_level(numbers, by):
@@ -40,7 +40,7 @@ def slope(numbers: Sequence[float], samples: int, by: float) -> dict[str, float]
 
 
 def spike(numbers: Sequence[float], samples: int, newest: int, by: float) -> dict[str, float] | None:
-    """The median of the `newest` numbers is more than the share `by` above the median of those before them."""
+    """The figures if the median of the `newest` numbers exceeds that of those before by the share `by`, else None."""
     before, now = numbers[:-newest], numbers[-newest:]
     if len(before) < samples:
         return None
@@ -51,7 +51,7 @@ def spike(numbers: Sequence[float], samples: int, newest: int, by: float) -> dic
 
 
 def _is_level(numbers: Sequence[float], by: float) -> bool:
-    """Whether no line through the numbers can rise by so much: its rise is below one and a half times their range."""
+    """Whether no line through the numbers can rise that much: its rise is below one and a half times their range."""
     least, most = min(numbers), max(numbers)
     return 1.5 * (most - least) < by * (least - 0.75 * (most - least))
 

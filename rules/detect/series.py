@@ -1,4 +1,4 @@
-"""What a window remembers of one group, and which of it lies in the window."""
+"""The state of one group of a window, and which of its entries are within the window."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class Series(msgspec.Struct):
         return self.entries[place : place + 1] == [entry]
 
     def insert(self, entry: Entry) -> None:
-        """Add an entry in its place: late evidence goes between the earlier ones."""
+        """Add an entry in its place: late entries go between earlier ones."""
         insort(self.entries, entry)
 
     def keep_newest(self, count: int) -> None:
-        """Forget all but so many entries."""
+        """Forget all but the newest entries."""
         del self.entries[:-count]
 
 
 def in_window(when: WhenSpec, entries: list[Entry]) -> list[Entry]:
-    """The entries that lie in one window with the newest one, both ends included.
+    """The entries in one window with the newest one, both ends included.
 
     A sliding window ends at the newest entry; tumbling ones lie side by side from 1970 on; a session goes on as long as
     no pause is longer than its gap, and not back over `within`.
@@ -86,7 +86,7 @@ def _time_ns(entry: Entry) -> int:
 
 
 def quiet_until(when: WhenSpec, time_ns: int) -> int:
-    """Until when a group that made a signal makes no other one; at least to the end of a tumbling window or session."""
+    """Until when a group that made a signal makes no other, at least to the end of a tumbling window or session."""
     if when.window == "tumbling" or when.kind == "rate":
         window_end_ns = (time_ns // when.length_ns + 1) * when.length_ns
         return max(window_end_ns, time_ns + (when.again_after or 0))

@@ -1,4 +1,4 @@
-"""Match -> Signal: who and what a line that fits a rule is about."""
+"""Match -> Signal: which node, job, rank and GPU a matching line is about."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD, _POD_FIELD = "pci", "node", "j
 
 
 def signal_of(rules: RuleSet, match: Match) -> Signal:
-    """The signal that a match is."""
+    """The signal of a match."""
     event, fields, rule = match.event, match.fields, rules.of(match)
     if event.pod:
         fields = {_POD_FIELD: event.pod, **fields}
@@ -54,13 +54,13 @@ def match_of(signal: Signal) -> Match:
 
 
 def _is_reported_elsewhere(event: LogEvent, spec: RuleSpec) -> bool:
-    """Whether it did not happen where it was written: a scheduler speaks of jobs from a host of its own."""
+    """Whether it happened elsewhere than it was logged: a scheduler reports jobs from a separate host."""
     is_of_a_job = event.source == "scheduler" and spec.entity == "job"
     return is_of_a_job or spec.failure_class in _DECIDED_BY_A_SCHEDULER
 
 
 def _source(rule: Rule) -> str:
-    """Who says it when the line does not tell: a class that only the kernel finds is the kernel's word."""
+    """The source of a line that lacks it: a class that only the kernel finds comes from the kernel."""
     is_kernels = vocabulary().family(rule.spec.failure_class) in _KERNEL_FAMILIES
     return "kernel" if rule.spec.source == "any" and is_kernels else rule.spec.source
 

@@ -17,7 +17,7 @@ Path_ = tuple[str | int, ...]
 """The position of a part: the keys and indexes that lead to it."""
 
 MAX_PARTS: Final = 200_000
-"""At most this many parts in a file with its aliases expanded: a few lines of aliases can expand to billions."""
+"""At most this many parts in a file after its aliases are expanded: a few lines can expand to billions."""
 
 Spec = TypeVar("Spec", bound=BaseModel)
 _FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,7 +36,7 @@ def yaml_files(path: Path, name: str, problems: list[str]) -> list[Path]:
 def read_document(file: Path, spec: type[Spec], name: str, problems: list[str]) -> tuple[Spec | None, dict[Path_, int]]:
     """The content of a file and the line of each of its parts. Problems are appended to `problems`.
 
-    `name` stands for the whole file in messages.
+    `name` is the kind of file, for messages.
     """
     document = parse_document(file, Path.read_bytes, name, problems)
     return (document.checked(spec, name, problems), document.lines) if document else (None, {})
@@ -75,7 +75,7 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
         line = text[: error.position].count("\n") + 1
         problems.append(f"{file}:{line}: not YAML: a character that is not allowed in a text file: {error.reason}")
     except (RecursionError, _TooManyPartsError):
-        reason = "an alias holds itself, it is nested too deep, or has too many parts with its aliases written out"
+        reason = "an alias contains itself, it is nested too deeply, or it expands to too many parts"
         problems.append(f"{file}:1: not YAML for a file of this kind ({name}): {reason}")
     return None
 

@@ -1,1 +1,1 @@
-"""Rules of node-problem-detector -> drafts of ours, with a line for everything that is lost on the way."""
+"""Rules of node-problem-detector -> drafts of rules, with a line for everything that is lost."""

@@ -1,4 +1,4 @@
-"""A draft of a rule: what another tool's rule says, and marks where a person has to decide."""
+"""A draft of a rule from another tool's rule, with marks where you must decide."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ UNKNOWN_CLASS: Final = "unclassified"
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A rule as it will stand in the pack, and where it came from."""
+    """A rule as the pack will have it, and where it came from."""
 
     place: str
     spec: Mapping[str, Any]
 
 
 class Drafts:
-    """What one import has found so far: drafts, losses and mistakes of the input."""
+    """The drafts, losses and problems of one import so far."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
@@ -31,16 +31,16 @@ class Drafts:
         self._ids: set[str] = set()
 
     def lose(self, place: str, name: str, what: str) -> None:
-        """Say what is not carried over."""
+        """Record what is lost."""
         self.losses.append(f"{place}: {name}: {what}")
 
     def lose_keys(self, place: str, name: str, content: Any, supported: Collection[str]) -> None:
-        """Say which keys of a mapping have no counterpart here."""
+        """Record which keys of a mapping have no counterpart here."""
         if unknown := [str(key) for key in content if key not in supported]:
             self.lose(place, name, f"not carried over: {', '.join(unknown)}")
 
     def line(self, place: str, title: str, adapted: Adapted, **fields: Any) -> None:
-        """Add a rule that looks at lines. `known` holds what the other tool knows: severity, source."""
+        """Add a rule that matches lines. `fields` are those that the other tool has too: severity, source."""
         for loss in adapted.losses:
             self.lose(place, title, loss)
         spec = {
@@ -54,7 +54,7 @@ class Drafts:
             "role": "root",
             "entity": "node",
             "meaning": title,
-            "next_steps": ["TODO: say what to do about it."],
+            "next_steps": ["TODO: write what to do about it."],
             "action": "none",
             "references": [f"imported from {place}"],
             "fallback": True,

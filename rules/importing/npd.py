@@ -10,7 +10,7 @@ from epicenter.rules.documents.document import Document, line_of
 from epicenter.rules.importing.draft import Drafts
 from epicenter.rules.importing.pattern import adapted
 
-_HINT = "a condition is set and never cleared by a log; write `clears` into the rule that tells that it is over"
+_HINT = "no log line clears a condition: write `clears` into the rule that matches its end"
 
 
 class NpdRule(BaseModel):
@@ -23,7 +23,7 @@ class NpdRule(BaseModel):
 
 
 class NpdMonitor(BaseModel):
-    """A system log monitor; what is not named here says how logs are read, which is not for rules."""
+    """A system log monitor. Keys that are not here are about reading logs, which rules don't need."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -33,9 +33,9 @@ class NpdMonitor(BaseModel):
 
 
 def import_npd(document: Document, drafts: Drafts) -> None:
-    """Every rule that looks at single lines."""
+    """Import every rule that matches single lines."""
     if isinstance(document.content, dict) and document.content.get("plugin") == "custom":
-        drafts.lose(f"{document.file}:1", "the monitor", "not imported: it runs programs and looks at no lines")
+        drafts.lose(f"{document.file}:1", "the monitor", "not imported: it runs programs and matches no lines")
         return
     monitor = document.checked(NpdMonitor, "monitor of node-problem-detector", drafts.problems)
     if monitor is None:
@@ -48,7 +48,7 @@ def import_npd(document: Document, drafts: Drafts) -> None:
         if rule.type == "permanent":
             fields["severity"] = "error"
             drafts.lose(place, rule.reason, f"permanent condition {rule.condition}: {_HINT}")
-        # node-problem-detector holds a pattern against the end of its buffer
+        # node-problem-detector matches a pattern against the end of its buffer
         ends_open = rule.pattern.endswith((".*", "$"))
         try:
             drafts.line(place, rule.reason, adapted(rule.pattern if ends_open else f"{rule.pattern}$"), **fields)

@@ -1,4 +1,4 @@
-"""Regular expressions of other tools in a form that can be searched in bulk, without changing which lines fit."""
+"""Regular expressions of other tools, rewritten so that they can be searched in bulk and match the same lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROGRAM = re.compile(r"^\^?[\w.-]+(?:\\\[\\d[+*]\\\])?:(?: |\\s[+*]?)")
 
 
 class Adapted(msgspec.Struct, frozen=True):
-    """A pattern to search for, the whole of a shortened one for `extract` or nothing, and what became different."""
+    """A pattern to search for, the full one for `extract` if it was shortened, and what changed."""
 
     pattern: str
     extract: str = ""
@@ -34,23 +34,23 @@ def adapted(pattern: str) -> Adapted:
     losses: list[str] = []
     whole = with_names(re.sub(r"\\[zZ]$", "$", pattern))
     if program := _PROGRAM.match(whole):
-        losses.append(f"rules see no program in front of a line: {program[0]!r} is dropped, other programs fit too")
+        losses.append(f"rules don't see the program before a line: {program[0]!r} is removed, other programs match too")
         whole = whole[program.end() :]
     bare = whole.removesuffix("$") if whole.endswith("$") and not whole.endswith(r"\$") else whole
     short = without_open_end(bare)
     if bare != whole and short == bare:
         short = whole
     elif bare != whole and not re.search(r"\.\*\)*$", bare):
-        losses.append("its end may not be a repeat at the end of the line: longer lines fit too")
+        losses.append("a pattern can't end in a repeat at the end of the line: longer lines match too")
     if whole.startswith("^"):
-        losses.append("^ is where the text begins, after time, host and program")
+        losses.append("^ is the start of the text, after time, host and program")
     _check(short)
     extract = whole if "(?P<" in whole and short != whole and _may_extract(whole) else ""
     return Adapted(short, extract, tuple(losses))
 
 
 def with_names(pattern: str) -> str:
-    """Groups without a name get that of their number, `v1` for the first; `(?<name>…)` is how others write names."""
+    """Names groups by number if they have none, `v1` for the first; `(?<name>…)` is other tools' syntax for names."""
     number = 0
 
     def named(found: re.Match[str]) -> str:
@@ -64,7 +64,7 @@ def with_names(pattern: str) -> str:
 
 
 def without_open_end(pattern: str) -> str:
-    """Shorter where it ends in a repeat or an option: the same lines fit."""
+    """The pattern without a repeat or an option at its end; it matches the same lines."""
     while found := _OPEN_END.search(pattern):
         atom, times, least, closed = found.groups()
         required = atom if times[0] == "+" else f"{atom}{{{least}}}" if least and least != "0" else ""
@@ -84,7 +84,7 @@ def _check(pattern: str) -> None:
     except re.error as error:
         raise ValueError(f"{pattern!r}: {error}") from error
     except RecursionError as error:
-        raise ValueError("a pattern that is nested too deep") from error
+        raise ValueError("the pattern is nested too deeply") from error
     check_pattern(pattern)
     if reason := refusal(pattern.encode()):
         raise ValueError(f"{pattern!r}: {reason}")

@@ -1,4 +1,4 @@
-"""Lines that fit a pattern, and one that just does not: made from the pattern, and held against it."""
+"""Lines that match a pattern, and a near miss: made from the pattern and checked against it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _CATEGORIES: Final[dict[Any, Callable[[str], bool]]] = {
 
 
 def samples(pattern: str) -> list[str]:
-    """Two lines that fit; where the pattern leaves no choice, the second is the first again, with a word in front.
+    """Two lines that match; if the pattern allows only one, the second is the first with a word before it.
 
     Raises:
-        ValueError: no line could be made of which it is certain that it fits.
+        ValueError: no line could be made that is certain to match.
     """
     lines = [_text(pattern, variant) for variant in (0, 1)]
     if lines[0] == lines[1] and not pattern.startswith("^"):
         lines[1] = f"again: {lines[0]}"
     if misses := [line for line in lines if not re.search(pattern, line)]:
-        raise ValueError(f"no example could be made from {pattern!r} ({misses[0]!r} does not fit)")
+        raise ValueError(f"no example could be made from {pattern!r} ({misses[0]!r} does not match)")
     return lines
 
 
 def near_miss(pattern: str) -> str:
-    """A line of `samples` without one of its characters, which no longer fits."""
+    """A line of `samples` without one of its characters, so that it no longer matches."""
     whole = _text(pattern, 0)
     shorter = (whole[:at] + whole[at + 1 :] for at, character in enumerate(whole) if character.isalpha())
     if found := next((line for line in shorter if not re.search(pattern, line)), ""):

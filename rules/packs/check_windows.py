@@ -24,7 +24,7 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class Fault:
-    """A problem, and where in the rule it stands: a key of its `when`, and a place in that key's list."""
+    """A problem and its place in the rule: a key of its `when`, and a position in that key's list."""
 
     rule_id: str
     path: tuple[str | int, ...]
@@ -57,7 +57,7 @@ def _of_fields(rules: RuleSet, rule: Rule) -> Iterator[Fault]:
             if fields is not None and name not in fields:
                 yield Fault(rule.spec.id, (key, number), f"no input has a field {name}: {_one_of(fields)}")
             elif key == "group_by" and missing_fields is not None and name not in missing_fields:
-                yield Fault(rule.spec.id, (key, number), f"nothing in `without` has a field {name}: it could never fit")
+                yield Fault(rule.spec.id, (key, number), f"no input in `without` has a field {name}: remove it")
     for name in when.where:
         if fields is not None and name not in fields:
             yield Fault(rule.spec.id, ("where", name), f"no input has a field {name}: {_one_of(fields)}")
@@ -115,7 +115,11 @@ def _of_chains(rules: RuleSet, windows: Iterable[Rule]) -> Iterator[Fault]:
         if chain and frozenset(chain) not in reported:
             reported.add(frozenset(chain))
             names = " <- ".join((*chain, rule_id))
-            yield Fault(rule_id, inputs[rule_id][chain[1 % len(chain)]], f"a window that feeds itself: {names}")
+            yield Fault(
+                rule_id,
+                inputs[rule_id][chain[1 % len(chain)]],
+                f"a window that feeds itself: {names}: remove one of its inputs",
+            )
 
 
 def _back_to(rule_id: str, inputs: Mapping[str, Mapping[str, object]]) -> list[str]:

@@ -28,7 +28,7 @@ def nvlink5(fields: Fields) -> Fields:
     Needs `code`, `words` (two or more of `0x…`) and, where the line prints it, `subunit`. Adds `layout` (v1 before
     driver 575, v2 since), `unit`, `error_status`, `reason` (why a link went down) and, when the table knows the case,
     NVIDIA's `immediate` and `investigate`, `link_severity`, `origin` (`here`, `peer`, `elsewhere`, `software`, `host`)
-    and `verdict`, in words. If no layout explains the words, nothing is added.
+    and `verdict`, in words. If no layout fits the words, it adds nothing.
     """
     words = [int(word, 16) for word in _WORD.findall(fields.get("words", ""))]
     rows = _nvlink5_rows().get(fields.get("code", ""), [])
@@ -52,7 +52,7 @@ def nvlink5(fields: Fields) -> Fields:
 
 
 def nvlink4(fields: Fields) -> Fields:
-    """What the registers of an Xid 74 (NVLink up to 4) mean: `origin` and `verdict`, the gravest bit first.
+    """What the registers of an Xid 74 (NVLink up to 4) mean: `origin` and `verdict` of the gravest bit.
 
     Needs `words`, the seven registers. For a bit that the table lacks, the verdict is to open a case with the vendor.
     """

@@ -1,4 +1,4 @@
-"""Causal edges by the classes that they join, and the search for cycles among them."""
+"""Causal edges by the classes that they connect, and the search for cycles among them."""
 
 from __future__ import annotations
 
@@ -66,20 +66,20 @@ def _newest_last(loop: Loop, edges: Sequence[EdgeSpec]) -> Loop:
 
 
 def _steps(edges: Sequence[EdgeSpec]) -> dict[str, set[str]]:
-    """The effects of each class; `xid-*` stands for all Xids that no edge names."""
+    """The effects of each class; `xid-*` includes all Xids that no edge names."""
     names = {name for edge in edges for name in (*edge.cause, *edge.effect) if not name.startswith("!")}
     steps: dict[str, set[str]] = {name: set() for name in names}
     for edge in edges:
-        effects = _meant(edge.effect, names)
-        for cause in _meant(edge.cause, names):
+        effects = _selected(edge.effect, names)
+        for cause in _selected(edge.cause, names):
             steps[cause] |= effects - {cause}
     return steps
 
 
-def _meant(patterns: tuple[str, ...], names: set[str]) -> set[str]:
+def _selected(patterns: tuple[str, ...], names: set[str]) -> set[str]:
     wild = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
-    meant = {name for name in names if name.startswith(wild)} if wild else set()
-    return (meant | names.intersection(patterns)) - {pattern[1:] for pattern in patterns if pattern.startswith("!")}
+    selected = {name for name in names if name.startswith(wild)} if wild else set()
+    return (selected | names.intersection(patterns)) - {pattern[1:] for pattern in patterns if pattern.startswith("!")}
 
 
 def _soonest(index: EdgeIndex, cause: str, effect: str) -> EdgeSpec:

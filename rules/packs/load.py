@@ -89,7 +89,7 @@ class _Packs:
         return RuleSet(rules, tuple(self.edges), topology)
 
     def add(self, document: Document | None) -> Document | None:
-        """Add a pack and return it; None stands for one that can't be read."""
+        """Add a pack and return it; None is a pack that can't be read."""
         pack = document.checked(PackSpec, "pack", self.problems) if document else None
         if document is None or pack is None:
             self._has_unread = True
@@ -132,7 +132,7 @@ class _Packs:
         self._place_by_edge[id(edge)] = place
         if not edge.effect:
             self.problems.append(
-                f"{place}: every class of `effect` is also in `cause`, and no class causes itself: name another effect"
+                f"{place}: `cause` contains every class of `effect`, and no class causes itself: name another effect"
             )
 
     def _switch_off(self, rule_id: str) -> bool:
@@ -180,14 +180,14 @@ class _Packs:
         places = [self._place_by_edge[id(edge)] for edge in loop.edges]
         ring = " -> ".join((*loop.classes, loop.classes[0]))
         others = sorted({place.rpartition(": ")[0] for place in places if place != places[-1]})
-        beside = f" (with {', '.join(others)})" if others else ""
+        together = f" (with {', '.join(others)})" if others else ""
         return (
-            f"{places[-1]}: a cycle{beside}: {ring} would explain each other at the same time: remove one class, "
+            f"{places[-1]}: a cycle{together}: {ring} would explain each other at the same time: remove one class, "
             "or give an edge an `after` longer than the clock skew"
         )
 
     def window_faults(self, found: RuleSet) -> list[str]:
-        """Problems of the windows, with file and line. None while a pack is unreadable: it may hold the rest."""
+        """Problems of the windows, with file and line. None while a pack is unreadable: it may have what they name."""
         if self._has_unread:
             return []
         places = ((fault, *self._lines_by_rule[fault.rule_id]) for fault in window_faults(found, self._off))

@@ -1,4 +1,4 @@
-"""The names in a window: of rules, of classes, and of what every input has."""
+"""The names in a window: of rules, of classes, and of fields that every input has."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def is_harmless(rule: Rule) -> bool:
 def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
     """The hits of one line or block without superfluous fallbacks.
 
-    A fallback is superfluous next to any other failure. Of several fallbacks, those that say more than that Python
-    raised an exception win.
+    A fallback is superfluous next to any other failure. Of several fallbacks, those more specific than a Python
+    exception win.
     """
     if len(hits) < 2:
         return list(hits)

@@ -39,7 +39,7 @@ class Recorded(Strict):
     numbers: dict[str, Number] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _says_something(self) -> Recorded:
+    def _is_not_empty(self) -> Recorded:
         if not (self.capacity or self.gap or self.numbers):
             raise ValueError("write `capacity`, `gap` or `numbers`, or leave `recorded_as` out")
         return self

@@ -85,7 +85,7 @@ class Rule:
         return replace(self, spec=self.spec.model_copy(update={"role": "context", "severity": "info"}))
 
     def waited_ns(self, fields: dict[str, str]) -> int:
-        """How long before the line the failure began, according to the line; 0 if it does not say."""
+        """How long before the line the failure began, according to the line; 0 if the line lacks it."""
         waited = self.spec.waited
         if waited is None:
             return 0
@@ -148,7 +148,7 @@ class RuleSet:
         return tuple(rule.spec.patterns[index] for rule, index in self._places if rule.spec.beside_failures)
 
     def pattern(self, number: int) -> re.Pattern[bytes]:
-        """A pattern by its number, compiled when it is first asked for."""
+        """A pattern by its number, compiled at first use."""
         rule, index = self._places[number]
         return rule.patterns[index]
 
@@ -164,7 +164,7 @@ class RuleSet:
 
     @cached_property
     def edge_index(self) -> EdgeIndex:
-        """The edges by the classes that they join."""
+        """The edges by the classes that they connect."""
         return EdgeIndex(self.edges)
 
     def edges_between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:

@@ -23,7 +23,7 @@ Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "stor
 
 _ESCAPED_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _OPEN_END = re.compile(r"(?:[*+]\??|\{\d+,\}\??|\?)\)*$")
-_STAND_IN = "_"
+_PLACEHOLDER = "_"
 
 
 def check_pattern(pattern: str) -> str:
@@ -32,15 +32,15 @@ def check_pattern(pattern: str) -> str:
     Raises:
         ValueError: names the part that prevents it, and what to write instead.
     """
-    bare = _ESCAPED_OR_CLASS.sub(_STAND_IN, pattern).removeprefix("^").removesuffix("$")
+    bare = _ESCAPED_OR_CLASS.sub(_PLACEHOLDER, pattern).removeprefix("^").removesuffix("$")
     if "^" in bare or "$" in bare or re.search(r"\\[AZz]", pattern):
         raise ValueError(f"{pattern!r}: anchors are allowed only as ^ at the start and $ at the end: remove the others")
     if re.search(r"\{,\d*\}", bare):
-        raise ValueError(f"{pattern!r}: Hyperscan reads {{,n}} as plain text; write {{0,n}}")
+        raise ValueError(f"{pattern!r}: Hyperscan reads {{,n}} as plain text: write {{0,n}}")
     if _OPEN_END.search(bare):
         raise ValueError(
-            f"{pattern!r}: ends in a repeat or an option, which matches at every byte; end the pattern "
-            "in fixed text, and take the rest with `extract`"
+            f"{pattern!r}: ends in a repeat or an option, which matches at every byte: end the pattern "
+            "in fixed text, and capture the rest with `extract`"
         )
     return pattern
 
@@ -77,16 +77,16 @@ def lag_ns(text: str) -> int:
 
 
 class Waited(Strict):
-    """How long the line says it waited: a named field in a unit, or a constant."""
+    """How long the failure lasted before the line: a named field in a unit, or a constant."""
 
     field: str = ""
     unit: Literal["ms", "s", "m"] = "s"
     constant: DurationNs = 0
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Waited:
+    def _has_either(self) -> Waited:
         if bool(self.field) == bool(self.constant):
-            raise ValueError("give either `field` (a named group, with its `unit`) or `constant` (such as 900s)")
+            raise ValueError("write either `field` (a named group, with its `unit`) or `constant` (such as 900s)")
         return self
 
 
@@ -103,9 +103,9 @@ class Block(Strict):
     most_lines: Annotated[int, Field(ge=1, le=2000)] = 200
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Block:
+    def _has_either(self) -> Block:
         if bool(self.ends) == bool(self.goes_on):
-            raise ValueError("give either `ends` or `goes_on`, each an expression")
+            raise ValueError("write either `ends` or `goes_on`, each an expression")
         return self
 
 
@@ -124,8 +124,8 @@ class RuleSpec(Strict):
     `fallback` rule applies only where no other rule finds a failure in the same line or block. A rule with `when` has
     no patterns: it watches what other rules find (`rules.detect`). `override` replaces the earlier rule of this id.
     `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may
-    match the same lines. A `phase` says that the job does something that takes longer than a step. A rule that detects
-    `silence` names its `verdict`; `no-progress` means hung. `recorded_as` says what else the store keeps of its lines.
+    match the same lines. A `phase` is work of the job that takes longer than a step. A rule that detects `silence`
+    names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its lines.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
@@ -171,7 +171,7 @@ class RuleSpec(Strict):
     def _windows_have_no_lines_of_their_own(self) -> RuleSpec:
         of_lines = ("patterns", "detect", "extract", "waited", "block", "table", "decode", "fallback", "examples")
         if self.when and (written := [name for name in of_lines if name in self.model_fields_set]):
-            raise ValueError(f"a rule with `when` watches other rules: leave out {', '.join(written)}")
+            raise ValueError(f"a rule with `when` watches other rules, not lines: remove {', '.join(written)}")
         if self.when and "{" in self.failure_class:
             raise ValueError("a rule with `when` has one class: write it without a field")
         return self
@@ -179,7 +179,7 @@ class RuleSpec(Strict):
     @model_validator(mode="after")
     def _only_harmless_rules_wait_for_a_failure(self) -> RuleSpec:
         if self.beside_failures and self.role != "harmless":
-            raise ValueError("`beside_failures` is for rules with `role: harmless`: leave it out")
+            raise ValueError("`beside_failures` is for rules with `role: harmless`: remove it")
         return self
 
 
@@ -201,8 +201,8 @@ class EdgeSpec(Strict):
     """Which classes cause which, over which scope, and how long after.
 
     A trailing `*` in a class matches any ending; a leading `!` excludes a class. From onset to onset, the effect begins
-    between `after` and `within` after its cause. Clock skew is allowed for in addition, unless `after` is negative and
-    so states it itself.
+    between `after` and `within` after its cause. Clock skew is allowed in addition, unless a negative `after` includes
+    it.
     """
 
     cause: Annotated[tuple[str, ...], Field(min_length=1)]

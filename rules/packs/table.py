@@ -16,7 +16,7 @@ from epicenter.rules.packs.spec import RuleSpec, TableRow
 def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], bytes], problems: list[str]) -> Rule:
     """The rule with a finer rule for each row of its table. Mistakes in rows are appended to `problems`.
 
-    The first column is the code. Columns named like fields of a rule replace them (` | ` separates steps). The others
+    The first column is the code. Columns named after fields of a rule replace them (` | ` separates steps). The others
     are for readers and for `rules lint`.
     """
     if not spec.table:

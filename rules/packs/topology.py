@@ -55,7 +55,7 @@ class Topology:
     by_node: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
 
     def of(self, node: str, kind: str) -> Names:
-        """The racks, switches (those above them too), rails, NVLink domains or storage targets of a node."""
+        """The racks, switches (including those above), rails, NVLink domains or storage targets of a node."""
         return self.by_node.get(node, {}).get(kind, frozenset())
 
     def shares(self, node: str, other: str, kind: str) -> bool:
@@ -121,7 +121,7 @@ class _Reader:
             line = line_of(self._lines, ("nodes", before[0], key))
             self._refuse(
                 ("nodes", hosts, key),
-                f"{node}: {key} {_list(names)}, but line {line} says {_list(before[1])}: name each node's {key} once",
+                f"{node}: {key} {_list(names)}, but line {line} has {_list(before[1])}: write each node's {key} once",
             )
             return
         above = (

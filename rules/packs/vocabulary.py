@@ -35,7 +35,7 @@ class Vocabulary:
         return self.parents.get(self.aliases.get(failure_class, failure_class), "")
 
     def counts_as(self, failure_class: str) -> set[str]:
-        """The class under its canonical name, and its parent: the labels that are right for it."""
+        """The class under its canonical name, and its parent: the labels that are correct for it."""
         name = self.aliases.get(failure_class, failure_class)
         return {name, self.parents.get(name, name)}
 

@@ -126,7 +126,7 @@ class WhenSpec(Strict):
     newest: Annotated[int, Field(ge=1, le=MAX_ENTRIES // 4)] = 1
 
     @model_validator(mode="after")
-    def _says_what_its_kind_needs(self) -> WhenSpec:
+    def _has_what_its_kind_needs(self) -> WhenSpec:
         if complaints := list(self._complaints()):
             raise ValueError("; ".join(complaints))
         return self

@@ -1,4 +1,4 @@
-"""What `epicenter rules lint` finds beside what loading finds: rules that contradict each other or the vocabulary."""
+"""What `epicenter rules lint` finds in addition to loading: rules that contradict each other or the vocabulary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.stream.scan.scan import BatchScanner
 
 QUIET_CLASSES: Final = ("placement", "progress", "finished", "harmless", "job-fact")
-"""What a line says when all is well; these are no classes of failures."""
+"""Classes of lines that report no failure."""
 
 _DISRUPTIVE: Final = ("reset-gpu", "drain-node", "reboot-node", "replace-hardware")
 _MILD: Final = ("none", "restart-app", "resubmit", "debug-app", "change-config")
@@ -25,7 +25,7 @@ _CONTRADICTS: Final = {
     "RESTART_BM": (_MILD, ("info",)),
     "RESTART_VM": (_MILD, ("info",)),
 }
-"""Actions and severities that go against what NVIDIA's Xid catalogue says to do at once, by its bucket."""
+"""Actions and severities that contradict the immediate action of NVIDIA's Xid catalogue, by its bucket."""
 
 _A_TIME_NS: Final = 1_767_225_600_000_000_000
 
@@ -43,18 +43,23 @@ def _words(rule: Rule) -> Iterator[str]:
         yield f"{rule.place}: {rule.spec.id}: unknown class {name}: {correction}"
     for cleared in rule.spec.clears:
         if not vocabulary().knows(cleared):
-            yield f"{rule.place}: {rule.spec.id}: clears: class {cleared} is not in the vocabulary"
+            correction = instead(cleared, vocabulary().family_by_class, "rules/packs/vocabulary.yaml")
+            yield f"{rule.place}: {rule.spec.id}: clears: unknown class {cleared}: {correction}"
     if action not in vocabulary().actions:
         known = ", ".join(vocabulary().actions)
-        yield f"{rule.place}: {rule.spec.id}: action {action} is mapped to nothing: write one of {known}"
+        yield f"{rule.place}: {rule.spec.id}: unknown action {action}: write one of {known}"
 
 
 def _role(rule: Rule) -> Iterator[str]:
     spec = rule.spec
     if (spec.failure_class in QUIET_CLASSES) == reports_failure(spec.role) and spec.role not in ("advice", "context"):
-        yield f"{rule.place}: {spec.id}: role {spec.role} does not go with class {spec.failure_class}"
+        is_quiet = spec.failure_class in QUIET_CLASSES
+        fault = (
+            "reports a failure: write its class" if is_quiet else f"reports none: write {' or '.join(QUIET_CLASSES)}"
+        )
+        yield f"{rule.place}: {spec.id}: class {spec.failure_class}: role {spec.role} {fault}"
     if spec.severity in ("error", "critical") and not (spec.next_steps and spec.references):
-        yield f"{rule.place}: {spec.id}: who is woken wants to know what to do: add next_steps and references"
+        yield f"{rule.place}: {spec.id}: an {spec.severity} rule needs instructions: add next_steps and references"
 
 
 def _vendor(rule: Rule) -> Iterator[str]:
@@ -69,7 +74,7 @@ def _vendor(rule: Rule) -> Iterator[str]:
 
 
 def _doubles(rules: RuleSet) -> Iterator[str]:
-    """Lines that two rules claim: examples of one that another one fits too."""
+    """Lines that two rules claim: examples of one rule that another one matches too."""
     scanner = BatchScanner(rules, "lint", keep_all=True)
     for rule in rules.rules:
         for line in rule.spec.examples.matches if rule.spec.examples else ():
@@ -87,10 +92,10 @@ def _clash(rule: Rule, other: Rule) -> str:
     if is_own or is_declared or not reports_failure(claimed.role) or claimed.fallback or spec.fallback:
         return ""
     if spec.role == "harmless":
-        return f"{claimed.id} ({other.place}) finds a failure in this harmless line"
+        return f"{claimed.id} ({other.place}) matches this harmless line as a failure: narrow one of them"
     if not reports_failure(spec.role):
         return ""
-    return f"{claimed.id} ({other.place}) claims this line too: narrow one of them, or name it in `overlaps`"
+    return f"{claimed.id} ({other.place}) matches this line too: narrow one of them, or name it in `overlaps`"
 
 
 def _matches(scanner: BatchScanner, line: str) -> list[Match]:

@@ -45,7 +45,7 @@ def test_action_of_an_incident(word: str, changed: dict[str, Any], wanted: Actio
 def test_every_other_action_needs_a_person() -> None:
     kinds = {word: action_of(an_incident(action=word, jobs=["7"], gpu=GPU)) for word in vocabulary().actions}
     assert sum(action.kind == "none" for action in kinds.values()) == 12
-    assert kinds["debug-app"].why == "a person must decide: the job's owner has to mend the program"
+    assert kinds["debug-app"].why == "a person must decide: the job's owner must fix the program"
     assert all(action.is_allowed is (action.kind != "none") for action in kinds.values())
 
 

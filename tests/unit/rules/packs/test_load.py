@@ -77,7 +77,7 @@ BILLIONS = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'
     [
         pytest.param("", "pack: not a mapping: write `key: value`", id="empty"),
         pytest.param("- a\n- b\n", "pack: not a mapping: write `key: value`", id="a-list"),
-        pytest.param("pack: &again [*again]\n", "alias holds itself", id="endless-alias"),
+        pytest.param("pack: &again [*again]\n", "alias contains itself", id="endless-alias"),
         pytest.param(BILLIONS, "too many parts", id="billions-of-aliases"),
     ],
 )

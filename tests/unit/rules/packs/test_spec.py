@@ -101,7 +101,7 @@ def test_refuses_an_incomplete_rule(change: dict[str, object], expected: str) ->
 
 @pytest.mark.parametrize("given", [{}, {"field": "ms", "constant": "5s"}], ids=["neither", "both"])
 def test_waited_is_a_field_or_a_constant(given: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="give either"):
+    with pytest.raises(ValidationError, match="write either"):
         Waited.model_validate(given)
 
 

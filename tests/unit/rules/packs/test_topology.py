@@ -56,7 +56,7 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
         pytest.param(
             "node[0033-0064]: {rack: r2",
             "node[0032-0064]: {rack: r2",
-            "3: node0032: rack r2, but line 2 says r1: name each node's rack once",
+            "3: node0032: rack r2, but line 2 has r1: write each node's rack once",
             id="two-racks",
         ),
         pytest.param("node[0033-0064]", "node[0001-0032]", "3: node[0001-0032] is written twice: keep one", id="twice"),

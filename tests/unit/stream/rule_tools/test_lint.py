@@ -28,14 +28,14 @@ def test_the_shipped_rules_are_clean() -> None:
 def test_unknown_classes_and_actions_are_found(tmp_path: Path) -> None:
     found = problems_of(tmp_path, A_PACK.replace("entity: job", "entity: job\n    action: pray"))
     assert found[0] == "3: mine.one: unknown class mine-one: see rules/packs/vocabulary.yaml"
-    assert found[1].startswith("3: mine.one: action pray is mapped to nothing: write one of none, observe, ")
-    assert found[2] == "3: mine.one: who is woken wants to know what to do: add next_steps and references"
+    assert found[1].startswith("3: mine.one: unknown action pray: write one of none, observe, ")
+    assert found[2] == "3: mine.one: an error rule needs instructions: add next_steps and references"
 
 
 def test_two_rules_that_claim_the_same_line(tmp_path: Path) -> None:
-    found = [problem for problem in problems_of(tmp_path, SHARED_CLASS) if "claims" in problem]
+    found = [problem for problem in problems_of(tmp_path, SHARED_CLASS) if "matches this line too" in problem]
     assert found[0].startswith("3: mine.one: mine.two (")
-    assert found[0].endswith("claims this line too: narrow one of them, or name it in `overlaps`: it went wrong: 1")
+    assert found[0].endswith("matches this line too: narrow one of them, or name it in `overlaps`: it went wrong: 1")
     assert len(found) == 4
 
 
@@ -50,14 +50,18 @@ def test_two_rules_that_claim_the_same_line(tmp_path: Path) -> None:
     ids=["declared", "fallback", "same-class", "advice"],
 )
 def test_rules_that_may_share_a_line(tmp_path: Path, change: tuple[str, str]) -> None:
-    assert [problem for problem in problems_of(tmp_path, SHARED_CLASS.replace(*change, 1)) if "claims" in problem] == []
+    assert [
+        problem
+        for problem in problems_of(tmp_path, SHARED_CLASS.replace(*change, 1))
+        if "matches this line too" in problem
+    ] == []
 
 
 def test_a_failure_in_a_harmless_line(tmp_path: Path) -> None:
     harmless = TWO.replace("mine-one", "harmless").replace("role: root", "role: harmless", 1)
     beside = harmless.replace("went wrong: \\d", "^it ", 1)
     found = [problem for problem in problems_of(tmp_path, beside) if "harmless line" in problem]
-    assert found[0].endswith("finds a failure in this harmless line: it went wrong: 1")
+    assert found[0].endswith("matches this harmless line as a failure: narrow one of them: it went wrong: 1")
 
 
 @pytest.mark.parametrize(
