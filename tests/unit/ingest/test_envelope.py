@@ -193,7 +193,7 @@ def test_a_kernel_prefix_reveals_the_source_of_an_unknown_file() -> None:
         (b'{"message": [1, 999]}', "should be text, found list"),
     ],
 )
-def test_an_envelope_whose_text_is_no_text(value: bytes, reason: str) -> None:
+def test_an_envelope_whose_text_is_no_string_is_refused(value: bytes, reason: str) -> None:
     for call in (lambda: parse(record(value), "default"), lambda: check_envelope(value)):
         with pytest.raises(RecordError, match=reason):
             call()

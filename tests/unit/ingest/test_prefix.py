@@ -177,13 +177,13 @@ KERNEL = [
 
 
 @pytest.mark.parametrize(("prefix", "expected"), [*LAUNCHERS, *CONTAINERS, *SYSLOG])
-def test_peels_off_workers(prefix: str, expected: dict[str, Any]) -> None:
+def test_prefixes_of_workers_are_removed(prefix: str, expected: dict[str, Any]) -> None:
     peeled = peel(prefix + BODY)
     assert (peeled.body, facts(peeled)) == (BODY, expected)
 
 
 @pytest.mark.parametrize(("prefix", "expected"), KERNEL)
-def test_peels_off_the_kernel(prefix: str, expected: dict[str, Any]) -> None:
+def test_prefixes_of_the_kernel_are_removed(prefix: str, expected: dict[str, Any]) -> None:
     peeled = peel(prefix + XID)
     assert (peeled.body, facts(peeled)) == (XID, expected | {"is_kernel": True})
 
@@ -232,7 +232,7 @@ def test_a_program_that_writes_to_the_kernel_log_is_not_the_kernel(line: str, bo
         "EL0004: [PID: 4120] 2026-03-02-09:00:53.110.220 Failed to allocate memory.",
     ],
 )
-def test_text_that_only_looks_like_a_prefix(line: str) -> None:
+def test_text_that_only_looks_like_a_prefix_stays(line: str) -> None:
     assert peel(line) == Peeled(line)
 
 

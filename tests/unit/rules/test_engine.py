@@ -81,7 +81,7 @@ def test_a_late_signal_is_counted_and_joins(engine: Engine) -> None:
     assert engine.counts.late == 1
 
 
-def test_onset_puts_the_kernel_line_first_and_makes_it_root() -> None:
+def test_a_kernel_line_with_the_earliest_onset_is_the_root() -> None:
     (incident,) = fed(
         *(a_timeout(611 + rank / 10, f"n{1 + rank // 8}", "A", rank) for rank in range(16)),
         an_xid(79, 10, "n2"),
@@ -205,7 +205,7 @@ def test_a_snapshot_outlives_the_rule_of_its_root(engine: Engine) -> None:
     assert (resolved.title, resolved.action, resolved.status) == ("xid-79 on n1, GPU 0000:9a:00", "none", "resolved")
 
 
-def test_signals_are_incidents_or_counted(engine: Engine) -> None:
+def test_every_signal_is_counted(engine: Engine) -> None:
     engine.add([an_xid(79, 10, "n1"), an_xid(79, 10, "n1"), a_match("slurm.cancelled", 20, "n9", "Z")])
     engine.flush()
     counts = engine.counts

@@ -57,7 +57,9 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("content", "expected"), ENDS.values(), ids=ENDS)
-def test_the_last_lines(content: bytes, expected: tuple[tuple[str, ...], bool], tmp_path: Path) -> None:
+def test_the_last_lines_of_a_file_are_read_whole(
+    content: bytes, expected: tuple[tuple[str, ...], bool], tmp_path: Path
+) -> None:
     (tmp_path / "a.log").write_bytes(content)
     assert last_lines(tmp_path / "a.log") == expected
 

@@ -37,7 +37,9 @@ FAILED_BEFORE = {"recurrence": to_builtins(Recurrence(3, None, ("xid-79",), ("n9
         ("add-capacity", {"jobs": ["7"], "confidence": 0.3}, Action("wait", jobs=("7",))),
     ],
 )
-def test_action_of_an_incident(word: str, changed: dict[str, Any], wanted: Action) -> None:
+def test_the_action_of_an_incident_has_its_target_and_reason(
+    word: str, changed: dict[str, Any], wanted: Action
+) -> None:
     found = action_of(an_incident(action=word, **changed))
     assert found == replace(wanted, is_allowed=True, why=vocabulary().actions[word])
 

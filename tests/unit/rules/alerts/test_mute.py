@@ -32,7 +32,7 @@ AT = "alerts.yaml:7"
         ("acknowledged: ada takes care of it: mine", Mute(Outcome.ACKNOWLEDGED, by="ada", why="mine")),
     ],
 )
-def test_mute_of_a_text_stored_by_version_0_1(text: str, mute: Mute) -> None:
+def test_a_text_stored_by_version_0_1_is_its_mute(text: str, mute: Mute) -> None:
     assert mute_of_text(text) == mute
     assert mute.text == text
     assert msgspec.json.decode(msgspec.json.encode(mute), type=Mute) == mute

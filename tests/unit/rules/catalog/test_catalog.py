@@ -50,6 +50,6 @@ def test_no_edge_explains_a_class_by_itself() -> None:
     ],
     ids=["mig", "very-old-driver", "short", "old-short", "long"],
 )
-def test_the_gpu_of_a_kernel_line(line: str, gpu: str) -> None:
+def test_the_gpu_is_read_from_a_kernel_line(line: str, gpu: str) -> None:
     (found,) = a_scanner().scan(batch([f"{iso(0)} n1 kernel: {line}".encode()])).matches
     assert pci_address(found.fields["pci"]) == gpu

@@ -171,7 +171,9 @@ def the_suspects(table: CollectiveTable, context: IncidentContext) -> Suspects:
         ),
     ],
 )
-def test_the_node_of_a_suspect(context: IncidentContext, reporting: set[int], node: str, rank: int | None) -> None:
+def test_a_suspect_has_the_node_of_its_rank(
+    context: IncidentContext, reporting: set[int], node: str, rank: int | None
+) -> None:
     found = the_suspects(all_wait(*reporting), context)
     assert (found.node, found.rank) == (node, rank)
 

@@ -33,7 +33,7 @@ def imported(
     return {rule["title"]: rule for rule in pack["rules"]}, losses
 
 
-def test_a_monitor_of_node_problem_detector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_monitor_of_node_problem_detector_becomes_a_pack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules, losses = imported(tmp_path, capsys, "monitor.json", NPD)
     assert [(rule["severity"], rule["source"], rule["patterns"]) for rule in rules.values()] == [
         ("warning", "kernel", [r"shelf fan (?P<v1>\S+) slow"]),

@@ -148,7 +148,7 @@ def test_continues_from_a_checkpoint() -> None:
     assert progress.stall_due_ns == at(805 + 900)
 
 
-def test_states_what_is_known() -> None:
+def test_its_sentence_has_the_last_step_and_the_pace() -> None:
     assert after(*every(5, 5)).sentence() == "no step after step 4; until then a step took 5.0 s"
 
 

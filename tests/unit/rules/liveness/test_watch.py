@@ -218,7 +218,7 @@ def test_a_node_whose_streams_stop_while_the_job_makes_steps_has_a_silent_shippe
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("shipper-silent", "n3")]
 
 
-def test_ranks_that_never_started(fresh: Engine) -> None:
+def test_ranks_that_never_started_are_named(fresh: Engine) -> None:
     banners = [WorldSize(at(rank), "default", "A", f"n{rank}", 8, rank) for rank in range(8) if rank != 5]
     (found,) = run(fresh, banners, 2000)
     assert (found.failure_class, found.verdict, found.root_cause.rank) == ("rendezvous-timeout", "never-started", 5)
@@ -226,7 +226,7 @@ def test_ranks_that_never_started(fresh: Engine) -> None:
     assert found.chain[0].text == "no first step; 1 of 8 ranks never started: 5"
 
 
-def test_nodes_that_never_joined(fresh: Engine) -> None:
+def test_nodes_that_never_joined_are_counted(fresh: Engine) -> None:
     node_count = NodeCount(at(0), "default", "A", "n0", 8)
     heartbeats = [Alive(at(1), "default", "A", f"n{number}") for number in range(7)]
     (found,) = run(fresh, [node_count, *heartbeats], 2000)

@@ -69,7 +69,7 @@ def test_no_classes_of_the_catalogue_explain_each_other() -> None:
         ),
     ],
 )
-def test_classes_that_explain_each_other_at_the_same_time(edges: list[EdgeSpec], rings: list[tuple[str, ...]]) -> None:
+def test_cycles_of_classes_are_found(edges: list[EdgeSpec], rings: list[tuple[str, ...]]) -> None:
     assert sorted(loop.classes for loop in loops(edges)) == rings
 
 

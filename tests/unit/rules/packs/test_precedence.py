@@ -29,7 +29,7 @@ ADVICE = a_rule("advice", "x", role="advice")
         pytest.param([], [], id="nothing"),
     ],
 )
-def test_precedence_of_hits(rules: list[Rule], expected: list[str]) -> None:
+def test_fallbacks_are_dropped_when_another_rule_matches(rules: list[Rule], expected: list[str]) -> None:
     found = without_needless_fallbacks([LineHit(rule, {}) for rule in rules])
     assert [hit.rule.spec.title for hit in found] == expected
 

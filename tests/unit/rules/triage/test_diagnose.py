@@ -181,7 +181,7 @@ def test_the_node_that_ended_first_is_the_originator() -> None:
     assert found["Which node ended first?"] == "gpu-a-6 with 137, at line 310; 2 nodes ended with 143"
 
 
-def test_what_the_task_of_a_failed_node_printed_is_found_by_its_label() -> None:
+def test_lines_of_a_failed_node_s_task_are_found_by_their_label() -> None:
     errors = [labelled(5, line) for line in VALUE_ERROR]
     found = answers([*AT_300, *errors, node_exit(5, 1), node_exit(4, 1), *FAILED])
     assert found["What did gpu-a-6 print?"].startswith("python-exception at line ")

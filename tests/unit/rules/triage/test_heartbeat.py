@@ -44,7 +44,7 @@ def test_the_accused_tasks_are_read_from_all_lines_of_the_error(tasks: Sequence[
     assert answers(heartbeat(1600, tasks))[ACCUSED] == expected
 
 
-def test_an_error_that_names_no_task() -> None:
+def test_an_error_that_names_no_task_accuses_none() -> None:
     found = answers([heartbeat(1600, [])[-1]])
     assert (found[ACCUSED], found[VERDICT]) == (
         "the log does not name them",
@@ -82,7 +82,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("lines", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_errors_that_do_not_prove_a_death(lines: Sequence[str]) -> None:
+def test_errors_of_another_task_or_after_the_report_prove_no_death(lines: Sequence[str]) -> None:
     found = answers(lines)
     assert found[EARLIER] == "no: none of them logged an error before"
     assert found[VERDICT] == "most likely a false alarm: no line shows a death"
@@ -105,7 +105,7 @@ def test_an_accused_task_that_fell_behind_proves_nothing() -> None:
     assert answers([maxtext(301, task=3), *ahead, *heartbeat(1600, [3])])[STEPPING] == NO_STEPS
 
 
-def test_the_time_without_steps_before_the_error() -> None:
+def test_the_time_without_steps_before_the_error_is_reported() -> None:
     assert answers(heartbeat(1600, [3]))["Had the job stalled before?"] == "the last step (300) was 100 s earlier"
 
 

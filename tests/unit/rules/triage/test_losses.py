@@ -32,7 +32,7 @@ from epicenter.rules.triage.losses import Losses
         "no-number",
     ],
 )
-def test_a_loss_jumps_when(first_step: int, losses: list[str], jumps: list[int]) -> None:
+def test_only_sudden_rises_of_the_loss_are_jumps(first_step: int, losses: list[str], jumps: list[int]) -> None:
     seen = Losses()
     found = [number for number, loss in enumerate(losses) if seen.jumps({"loss": loss}, first_step + number)]
     assert found == jumps

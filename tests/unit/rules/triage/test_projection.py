@@ -17,7 +17,7 @@ def progress(lines: Sequence[str], now: float | None = None, job_state: str = ""
     return report_on(lines, now, job_state).progress
 
 
-def test_every_row_of_a_run_from_the_beginning() -> None:
+def test_a_run_from_the_beginning_has_every_row() -> None:
     found = progress([*header("steps=1000"), param("checkpoint_period", 100), *steps(0, 450), *FAILED])
     assert found == ProgressReport(
         start="fresh",

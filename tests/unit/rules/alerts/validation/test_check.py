@@ -262,7 +262,7 @@ SETS_TEAM = "labels: [{match: {job: '1*'}, set: {team: ml}}]"
         ),
     ],
 )
-def test_a_route_that_no_incident_can_reach(text: str, problem: str, tmp_path: Path) -> None:
+def test_a_route_that_no_incident_can_reach_is_a_problem(text: str, problem: str, tmp_path: Path) -> None:
     assert problems_of(tmp_path, text) == [problem]
 
 
