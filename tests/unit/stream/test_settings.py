@@ -101,7 +101,7 @@ def test_an_unreadable_file_is_refused(tmp_path: Path, content: str | None) -> N
         load_settings(path)
 
 
-def test_the_embedded_store_lies_in_the_data_folder(tmp_path: Path) -> None:
+def test_the_embedded_store_is_in_the_data_folder(tmp_path: Path) -> None:
     assert load_settings(data_dir=tmp_path).store_dsn == f"chdb://{tmp_path}/store"
     assert load_settings(data_dir=tmp_path, store="http://ch:8123/x").store_dsn == "http://ch:8123/x"
 

@@ -77,7 +77,7 @@ async def test_severity_is_one_that_pagerduty_accepts(ours: str, theirs: str) ->
     assert event["payload"]["severity"] == theirs
 
 
-async def test_event_without_node_and_link() -> None:
+async def test_event_without_a_node_has_the_cluster_as_its_source() -> None:
     (event,) = await sent(LITTLE)
     assert event["payload"]["source"] == "default"
     assert "links" not in event and "client_url" not in event

@@ -146,7 +146,9 @@ PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS
         ((OURS,) * 5, PLACE, [("warning", "5 workers share 4 partitions")]),
     ],
 )
-def test_finding_of_a_group(members: tuple[Member, ...], place: Place, expected: list[tuple[str, str]]) -> None:
+def test_lag_members_and_lost_records_of_a_group_are_found(
+    members: tuple[Member, ...], place: Place, expected: list[tuple[str, str]]
+) -> None:
     found = brief(group_findings(Group("epicenter.match", members, (place,)), 4, NOW_MS))
     assert [status for _, status, _ in found] == [status for status, _ in expected]
     assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
@@ -161,7 +163,7 @@ NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
 
 
 @pytest.mark.parametrize(
-    ("some", "status", "words"),
+    ("record", "status", "words"),
     [
         (replace(GOOD, dead=NOT_JSON), "problem", "50 of the newest 100 become dead letters (not JSON): n1 (50)"),
         (replace(GOOD, has_node=False, who=""), "warning", "name no node: a sender without node and key (50)"),
@@ -171,8 +173,8 @@ NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
         (replace(GOOD, ahead_ms=7 * HOUR_MS), "warning", "50 are ahead of the clock, by up to 7 h: n1 (50)"),
     ],
 )
-def test_finding_of_raw_records(some: ObservedRecord, status: str, words: str) -> None:
-    ((_, found_status, found),) = brief(record_findings([GOOD] * 50 + [some] * 50))
+def test_invalid_or_unidentified_raw_records_are_found(record: ObservedRecord, status: str, words: str) -> None:
+    ((_, found_status, found),) = brief(record_findings([GOOD] * 50 + [record] * 50))
     assert found_status == status
     assert words in found
 
@@ -223,7 +225,7 @@ SERVER = Server("http://ch:8123/epicenter", "26.3.1.2", 0.1, 0, (), {"default": 
         (replace(SERVER, ahead_s=90.0), [("problem", "90.0 s ahead of")]),
     ],
 )
-def test_finding_of_a_store(server: Server, expected: list[tuple[str, str]]) -> None:
+def test_a_store_with_faults_is_found(server: Server, expected: list[tuple[str, str]]) -> None:
     found = brief(server_findings(server))
     assert [status for _, status, _ in found] == [status for status, _ in expected]
     assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
@@ -257,7 +259,7 @@ def test_a_full_or_missing_data_folder_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "token", "status"), [("127.0.0.1", "", "ok"), ("0.0.0.0", "", "problem"), ("0.0.0.0", "t", "warning")]
 )  # fmt: skip
-def test_finding_of_a_page_that_other_hosts_reach(host: str, token: str, status: str) -> None:
+def test_a_page_that_other_hosts_reach_is_found(host: str, token: str, status: str) -> None:
     settings: Any = SimpleNamespace(page_host=host, page_token=token)
     assert [finding.status for finding in exposure_findings("page", settings, is_for_people=True)] == [status]
 

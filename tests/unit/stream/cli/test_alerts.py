@@ -111,7 +111,7 @@ def routed(run: Any, *arguments: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_route_as_json(alerts: Path, incidents: Path, run: Any) -> None:
+def test_route_prints_json_on_request(alerts: Path, incidents: Path, run: Any) -> None:
     cause, effect, other = routed(run, incidents, "--alerts", alerts, "--at", "2026-03-02T10:00:00Z")
     assert [route_target["target"] for route_target in cause["legs"]] == ["on-call", "chat"]
     assert cause["legs"][1] == {
@@ -144,7 +144,7 @@ def test_route_reads_a_list_and_the_newest_state_of_an_incident(alerts: Path, tm
     assert [(route["incident_id"], route["status"]) for route in found] == [("a", "resolved"), ("b", "open")]
 
 
-def test_the_alerts_file_of_the_settings(
+def test_the_alerts_file_of_the_settings_is_used(
     alerts: Path, incidents: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EPICENTER_ALERTS", str(alerts))

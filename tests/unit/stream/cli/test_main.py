@@ -87,7 +87,7 @@ def test_every_command_shows_its_help(path: tuple[str, ...], command: click.Comm
     assert out.startswith(f"Usage: epicenter {' '.join(path)} ")
 
 
-def test_version_and_help_of_the_whole(run: Any) -> None:
+def test_the_command_prints_its_version_and_help(run: Any) -> None:
     assert run("--version")[0] == 0
     assert run("-h")[0] == 0
 

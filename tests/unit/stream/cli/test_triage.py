@@ -279,7 +279,7 @@ FRAMEWORKS = {
 
 
 @pytest.mark.parametrize(("lines", "first", "last"), FRAMEWORKS.values(), ids=FRAMEWORKS)
-def test_steps_of_many_frameworks(lines: list[str], first: int, last: int, tmp_path: Path) -> None:
+def test_steps_of_many_frameworks_are_counted(lines: list[str], first: int, last: int, tmp_path: Path) -> None:
     progress = report_on(write_log(tmp_path / "a.log", lines)).progress
     assert (progress.first_step, progress.last_step, progress.attempts) == (first, last, 1)
 
@@ -301,7 +301,7 @@ def test_the_ticket_has_the_sections_of_the_seed(tmp_path: Path, run: Run) -> No
     assert f"**Log:** {tmp_path}/7877-llama/log  \n" in out
 
 
-def test_the_projection_table_of_the_ticket(tmp_path: Path) -> None:
+def test_the_ticket_has_the_projection_table(tmp_path: Path) -> None:
     out = ticket(report_on(write_log(tmp_path / "a.log", FAILED)))
     rows = dict(re.findall(r"^\| (.+?) \| (.+) \|$", out, re.MULTILINE))
     assert rows == {
@@ -324,7 +324,7 @@ def test_the_ticket_of_a_hang_shows_the_gap(tmp_path: Path) -> None:
     assert "| Expected step by now | 900 (600 ahead of the last one) |" in out
 
 
-def test_the_ticket_of_a_cancelled_hang(tmp_path: Path) -> None:
+def test_the_ticket_of_a_cancelled_hang_names_the_hang(tmp_path: Path) -> None:
     lines = [*AT_300, scancel(1500 + 9000), *summary(143, CANCELLED)]
     out = ticket(report_on(write_log(tmp_path / "a.log", lines)))
     assert "**Status:** cancelled  \n**Primary failure:** hang  \n" in out

@@ -41,7 +41,9 @@ def test_a_case_is_matched_and_triaged() -> None:
     ],
     ids=["right", "wrong", "finer-class", "alias", "allowed-too", "accepted-instead", "accepted-list", "false-alarm"],
 )
-def test_missing_and_extra_classes(case: Case, classes: set[str], missing: list[str], extra: list[str]) -> None:
+def test_missing_and_extra_classes_are_listed(
+    case: Case, classes: set[str], missing: list[str], extra: list[str]
+) -> None:
     score = scored(case, classes, None)
     differences = [(miss["missing"], miss["extra"]) for miss in score.misses] or [([], [])]
     assert differences == [(missing, extra)]
@@ -51,7 +53,7 @@ def test_missing_and_extra_classes(case: Case, classes: set[str], missing: list[
 @pytest.mark.parametrize(
     ("wanted", "primary", "right"), [("oom-gpu", "oom-gpu", 1), ("signal-kill", "sigabrt", 1), ("hang", None, 0)]
 )
-def test_the_cause_is_right_when(wanted: str, primary: str | None, right: int) -> None:
+def test_the_cause_is_right_if_its_class_or_a_finer_one_is_found(wanted: str, primary: str | None, right: int) -> None:
     score = scored(Case("a", [], [wanted], primary=wanted), {primary or wanted}, primary)
     assert (score.with_primary, score.primary_right) == (1, right)
     assert score.falls_short("worker") == (not right)

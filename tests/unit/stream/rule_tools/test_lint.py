@@ -32,7 +32,7 @@ def test_unknown_classes_and_actions_are_found(tmp_path: Path) -> None:
     assert found[2] == "3: mine.one: an error rule needs instructions: add next_steps and references"
 
 
-def test_two_rules_that_claim_the_same_line(tmp_path: Path) -> None:
+def test_two_rules_that_claim_the_same_line_are_found(tmp_path: Path) -> None:
     found = [problem for problem in problems_of(tmp_path, SHARED_CLASS) if "matches this line too" in problem]
     assert found[0].startswith("3: mine.one: mine.two (")
     assert found[0].endswith("matches this line too: narrow one of them, or name it in `overlaps`: it went wrong: 1")
@@ -49,7 +49,7 @@ def test_two_rules_that_claim_the_same_line(tmp_path: Path) -> None:
     ],
     ids=["declared", "fallback", "same-class", "advice"],
 )
-def test_rules_that_may_share_a_line(tmp_path: Path, change: tuple[str, str]) -> None:
+def test_rules_that_may_share_a_line_are_accepted(tmp_path: Path, change: tuple[str, str]) -> None:
     assert [
         problem
         for problem in problems_of(tmp_path, SHARED_CLASS.replace(*change, 1))
@@ -57,7 +57,7 @@ def test_rules_that_may_share_a_line(tmp_path: Path, change: tuple[str, str]) ->
     ] == []
 
 
-def test_a_failure_in_a_harmless_line(tmp_path: Path) -> None:
+def test_a_failure_in_a_harmless_line_is_found(tmp_path: Path) -> None:
     harmless = TWO.replace("mine-one", "harmless").replace("role: root", "role: harmless", 1)
     beside = harmless.replace("went wrong: \\d", "^it ", 1)
     found = [problem for problem in problems_of(tmp_path, beside) if "harmless line" in problem]
@@ -72,7 +72,7 @@ def test_a_failure_in_a_harmless_line(tmp_path: Path) -> None:
     ],
     ids=["action", "severity"],
 )
-def test_a_code_that_contradicts_its_vendor(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
+def test_a_code_that_contradicts_its_vendor_is_found(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
     own = (
         A_PACK.replace("mine.one", "nvidia.xid_43")
         .replace("mine-one", "xid-43")

@@ -111,7 +111,7 @@ def test_reordered_keeps_each_file_in_order_and_within_the_lateness(seed: int, t
 
 
 @pytest.mark.parametrize("first_most", [True, False])
-def test_a_file_of_two_lags_by_nearly_the_lateness(first_most: bool, tmp_path: Path) -> None:
+def test_one_of_two_files_lags_by_nearly_the_lateness(first_most: bool, tmp_path: Path) -> None:
     before = deliveries(tmp_path)
     after = lagging(before, LATENESS_NS, Random(0), first_most)
     assert by_file(after) == by_file(list(before))
