@@ -46,7 +46,7 @@ class Situation:
 
         Raises:
             InputError: there is no such file or incident, or it holds something else.
-            TransientError: the store is away.
+            TransientError: the store is unreachable.
         """
         if source == STDIN or Path(source).is_file():
             newest = list({incident.incident_id: incident for incident in _read(source)}.values())

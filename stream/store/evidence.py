@@ -27,7 +27,7 @@ def query(settings: Settings, question: str, **parameters: object) -> Any:
     Raises:
         InputError: there is no embedded store yet.
         ConfigError: the store's tables are of an older epicenter.
-        TransientError: the store is away.
+        TransientError: the store is unreachable.
     """
     texts = {name: str(value) for name, value in parameters.items()}
     found = from_page(settings, f"api/handover/{question}?{urlencode(texts)}")

@@ -89,7 +89,7 @@ def from_store(settings: Settings, query: Callable[[Client], Result], is_read_on
     Raises:
         InputError: there is no embedded store yet.
         ConfigError: nothing may be written, and the tables are those of an older epicenter.
-        TransientError: the store is away.
+        TransientError: the store is unreachable.
     """
     if not settings.store and not Path(settings.data_dir, "store").exists():
         raise InputError(
@@ -115,7 +115,7 @@ def _opened(settings: Settings, is_read_only: bool) -> Iterator[Client]:
     except StoreInUseError:
         raise
     except TransientError as error:
-        raise TransientError(f"store is away: {error}") from error
+        raise TransientError(f"store is unreachable: {error}") from error
     else:
         yield client
     finally:

@@ -239,7 +239,7 @@ def stored_nodes(cluster: Cluster) -> set[str]:
         (["show", "abc", "--raw", "--json"], 2, "exclude each other"),
         (["list", "--since", "yesterday"], 2, "write how long ago, such as 2h"),
         (["list"], 66, "no store here yet"),
-        (["list", "--store", "http://127.0.0.1:9/x"], 69, "store is away"),
+        (["list", "--store", "http://127.0.0.1:9/x"], 69, "store is unreachable"),
         (["show", "../x"], 66, "no dead letter's id"),
     ],
 )
