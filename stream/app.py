@@ -65,12 +65,12 @@ def _add_reloader(
             if isinstance(service, HAVE_RULES):
                 await service.reload(new)
 
-    metrics.note_rules(rules)
+    metrics.record_rules(rules)
 
     def report(text: str) -> None:
         log.warning("rules_reloaded", detail=text)
 
-    reloader = Reloader(settings, rules, reload, metrics.note_reload, report)
+    reloader = Reloader(settings, rules, reload, metrics.record_reload, report)
     app.task(reloader.follow)
     return reloader
 

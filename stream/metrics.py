@@ -158,7 +158,7 @@ class Metrics:
         self.collectors = {row.name: row.collector(self._registry) for row in ROWS}
         self._former.register(_FormerMetrics(self._registry))
 
-    def note_uses(self, used: Mapping[Rule, Use]) -> None:
+    def record_uses(self, used: Mapping[Rule, Use]) -> None:
         """Count candidates, hits, time and skipped lines of rules."""
         for rule, use in used.items():
             self._candidates.labels(rule.spec.id).inc(use.candidates)
@@ -167,21 +167,21 @@ class Metrics:
             if use.passed_over:
                 self._skipped.labels(rule.spec.id).inc(use.passed_over)
 
-    def note_reload(self, outcome: str, rules: RuleSet) -> None:
+    def record_reload(self, outcome: str, rules: RuleSet) -> None:
         """Count a reload of the rules by its outcome."""
         self._reloads.labels(outcome).inc()
-        self.note_rules(rules)
+        self.record_rules(rules)
 
-    def note_rules(self, rules: RuleSet) -> None:
+    def record_rules(self, rules: RuleSet) -> None:
         """Set the rules in use."""
         self._rules.clear()
         self._rules.labels(rules.digest).set(len(rules.rules))
 
-    def note_unknown(self, matches: int) -> None:
+    def record_unknown(self, matches: int) -> None:
         """Count matches of rules that this worker does not have; the store does not get them."""
         self._unknown.inc(matches)
 
-    def note_scan(self, source: str, scanned: ScanResult) -> None:
+    def record_scan(self, source: str, scanned: ScanResult) -> None:
         """Count a scanned batch."""
         self._records.labels(source).inc(scanned.records)
         self._matched.labels(source).inc(scanned.matched)
@@ -193,76 +193,76 @@ class Metrics:
         for match in scanned.matches:
             self._matches.labels(match.rule).inc()
 
-    def note_record_age(self, source: str, age_s: float) -> None:
+    def record_newest_age(self, source: str, age_s: float) -> None:
         """Set the age of the newest record when it was read."""
         self._record_age.labels(source).set(age_s)
 
-    def note_stored(self, rows: Mapping[str, int]) -> None:
+    def record_stored(self, rows: Mapping[str, int]) -> None:
         """Count rows written to the store."""
         for table, count in rows.items():
             self._stored.labels(STORED_AS.get(table, table)).inc(count)
 
-    def note_store_failure(self, kind: str) -> None:
+    def record_store_failure(self, kind: str) -> None:
         """Count a write that failed."""
         self._failures.labels(kind).inc()
 
-    def note_fault(self, kind: str, times: int = 1) -> None:
+    def record_fault(self, kind: str, times: int = 1) -> None:
         """Count a Kafka fault."""
         self._kafka_faults.labels(kind).inc(times)
 
-    def note_lost_records(self, source: str, records: int) -> None:
+    def record_lost_records(self, source: str, records: int) -> None:
         """Count raw records that were deleted before they were read."""
         self._lost_records.labels(source).inc(records)
 
-    def note_delivery(self, delivery: Delivery, now_s: float) -> None:
+    def record_delivery(self, delivery: Delivery, now_s: float) -> None:
         """Count the outcome of a notification; if it reports something new, also the time since then."""
         self._deliveries.labels(delivery.target, delivery.outcome.value).inc()
         if delivery.outcome is Outcome.SENT and delivery.kind in NEW_KINDS:
             event_s = datetime.fromisoformat(delivery.event_time).timestamp()
             self._delivered_after.labels(delivery.target).observe(now_s - event_s)
 
-    def note_pending(self, target: str, pending: int, is_failing: bool) -> None:
+    def record_pending(self, target: str, pending: int, is_failing: bool) -> None:
         """Set how many notifications wait for a target, and whether it is failing."""
         self._pending.labels(target).set(pending)
         self._target_up.labels(target).set(not is_failing)
 
-    def note_lag(self, records_by_source: Mapping[str, int]) -> None:
+    def record_lag(self, records_by_source: Mapping[str, int]) -> None:
         """Set how far each raw partition is behind. One worker at a time reports it."""
         self._lag.clear()
         for source, records in records_by_source.items():
             self._lag.labels(source).set(records)
 
-    def note_assigned(self, topic: str, partitions: int) -> None:
+    def record_assigned(self, topic: str, partitions: int) -> None:
         """Set how many raw partitions this worker owns."""
         self._partitions.labels(topic).set(partitions)
 
-    def note_paused(self, topic: str, partitions: int) -> None:
+    def record_paused(self, topic: str, partitions: int) -> None:
         """Set how many of them are paused, because they are far ahead of others."""
         self._paused.labels(topic).set(partitions)
 
-    def note_engine(self, partition: int, counts: Counts) -> None:
+    def record_engine(self, partition: int, counts: Counts) -> None:
         """Set the outcomes of signals in one correlator."""
         for outcome in ("signals", "late", "duplicate", "alone", "unknown"):
             self._signals.labels(f"{outcome}/{partition}").set(getattr(counts, outcome))
 
-    def note_snapshot(self, partition: int, size_bytes: int, took_s: float) -> None:
+    def record_snapshot(self, partition: int, size_bytes: int, took_s: float) -> None:
         """Set size and duration of a correlator's newest snapshot."""
         self._snapshot_bytes.labels(partition).set(size_bytes)
         self._snapshot_s.labels(partition).set(took_s)
 
-    def note_snapshot_failure(self, reason: str) -> None:
+    def record_snapshot_failure(self, reason: str) -> None:
         """Count a snapshot that could not be written or read."""
         self._no_snapshots.labels(reason).inc()
 
-    def note_lost_messages(self, group: str, source: str, count: int) -> None:
+    def record_lost_messages(self, group: str, source: str, count: int) -> None:
         """Count messages on our topics that were deleted or destroyed before a group read them."""
         self._lost.labels(group, source).inc(count)
 
-    def note_wait(self, partition: int, wait_ns: int) -> None:
+    def record_wait(self, partition: int, wait_ns: int) -> None:
         """Set how far the watermark of one correlator stays behind."""
         self._watermark_delay.labels(str(partition)).set(wait_ns / NS_PER_S)
 
-    def note_skews(self, skews_ns: Mapping[str, int]) -> None:
+    def record_skews(self, skews_ns: Mapping[str, int]) -> None:
         """Set how far the clocks of nodes are ahead."""
         for node, skew_ns in skews_ns.items():
             self._skew.labels(node).set(skew_ns / NS_PER_S)

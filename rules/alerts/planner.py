@@ -61,13 +61,13 @@ class Planner:
         self._groups.drop_resolved(context.now_ns)
         return self._decisions.take()
 
-    def note_sent(self, group: Group, message_ref: Mapping[str, str]) -> None:
+    def record_sent(self, group: Group, message_ref: Mapping[str, str]) -> None:
         """The target accepted the group's first pending notification."""
         del group.pending[0]
         group.message_ref = dict(message_ref)
         self.state.changed.add(GROUP + group.key)
 
-    def note_refused(self, group: Group) -> None:
+    def record_refused(self, group: Group) -> None:
         """The target rejects it permanently. The same revision in another record is offered once more."""
         refused = group.pending.pop(0)
         notified_later = {incident_id for planned in group.pending for incident_id in planned.reasons}

@@ -83,7 +83,7 @@ class Dispatcher:
         self._planner = Planner(self._routing, self._is_liveness, state)
         for group in [group for group in state.groups.values() if group.route_target.target not in self.queues]:
             while group.pending:
-                await self.note_refused(group, UNKNOWN_TARGET)
+                await self.record_refused(group, UNKNOWN_TARGET)
             self._planner.forget(group)
 
     def start(self) -> None:
@@ -148,13 +148,13 @@ class Dispatcher:
         groups = self._planner.state.groups.values()
         return [group for group in groups if group.route_target.target == target and group.is_open]
 
-    async def note_sent(self, group: Group, message_ref: MessageRef) -> None:
+    async def record_sent(self, group: Group, message_ref: MessageRef) -> None:
         """The target accepted the group's first notification."""
         self._record(self._delivery(group.pending[0], Outcome.SENT))
-        self._planner.note_sent(group, message_ref)
+        self._planner.record_sent(group, message_ref)
         await self._save_soon()
 
-    async def note_refused(self, group: Group, reason: str) -> None:
+    async def record_refused(self, group: Group, reason: str) -> None:
         """The target rejects the group's first notification for good.
 
         Raises:
@@ -165,10 +165,10 @@ class Dispatcher:
         except KafkaError as error:
             raise TransientError(f"a dead letter can't be stored: {error!r}") from error
         self._record(self._delivery(group.pending[0], Outcome.REFUSED, reason))
-        self._planner.note_refused(group)
+        self._planner.record_refused(group)
         await self._save_soon()
 
-    async def note_waits(self, group: Group, reason: str) -> None:
+    async def record_waits(self, group: Group, reason: str) -> None:
         """The target is unavailable, so the group's first notification waits."""
         self._record(self._delivery(group.pending[0], Outcome.WAITS, reason))
         await self._save_soon()

@@ -32,22 +32,22 @@ log: Final = get_logger(__name__)
 
 
 class Outbox(Protocol):
-    """Stored notifications by target; when a `note_` method returns, the outcome is stored."""
+    """Stored notifications by target; when a `record_` method returns, the outcome is stored."""
 
     def waiting(self, target: str) -> list[Group]:
         """Groups with notifications for the target."""
 
-    async def note_sent(self, group: Group, message_ref: MessageRef) -> None:
+    async def record_sent(self, group: Group, message_ref: MessageRef) -> None:
         """The target accepted the group's first notification."""
 
-    async def note_refused(self, group: Group, reason: str) -> None:
+    async def record_refused(self, group: Group, reason: str) -> None:
         """The target rejects the group's first notification for good.
 
         Raises:
             TransientError: the refusal can't be stored now; try again.
         """
 
-    async def note_waits(self, group: Group, reason: str) -> None:
+    async def record_waits(self, group: Group, reason: str) -> None:
         """The target is unavailable; called once for each notification."""
 
     def open_groups(self, target: str) -> list[Group]:
@@ -131,12 +131,12 @@ class TargetQueue:
             await self._note_failure(group, planned, TransientError(f"a bug in epicenter: {type(error).__name__}"))
         else:
             self._note_success(planned)
-            await self._outbox.note_sent(group, message_ref)
+            await self._outbox.record_sent(group, message_ref)
 
     async def _refuse(self, group: Group, planned: Planned, reason: str) -> None:
         self._note_success(planned)
         try:
-            await self._outbox.note_refused(group, reason)
+            await self._outbox.record_refused(group, reason)
         except TransientError as error:
             log.warning("notification_refusal_not_kept", **_fields(self._target, group), error=str(error))
             self._pause(planned.notification.notification_id, None)
@@ -154,7 +154,7 @@ class TargetQueue:
                 group, planned, f"not accepted within {GIVE_UP_AFTER_NS // duration_ns('1d')} days: {error}"
             )
         elif tries == 1:
-            await self._outbox.note_waits(group, str(error))
+            await self._outbox.record_waits(group, str(error))
 
     def _pause(self, seed: str, retry_after_s: float | None) -> None:
         """Pause twice as long each time, a quarter more or less by the seed, at least as long as the target asks."""

@@ -49,7 +49,7 @@ class FaultLog:
 
     def record(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
         """Count the fault, and log it unless it is already logged for this subject."""
-        self._metrics.note_fault(kind, times)
+        self._metrics.record_fault(kind, times)
         if (kind, subject) not in self._reported:
             self._reported.add((kind, subject))
             log.error("kafka_fault", **_fields(kind, subject), detail=text)

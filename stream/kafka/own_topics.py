@@ -98,7 +98,7 @@ class OwnTopics:
 
     def record_lost(self, source: str, messages: int) -> None:
         """Count messages that this group can no longer read."""
-        self._metrics.note_lost_messages(self._group, source, messages)
+        self._metrics.record_lost_messages(self._group, source, messages)
 
     async def _fetch(self, timeout_ms: int, most: int) -> Fetched:
         polled: Polled = {}

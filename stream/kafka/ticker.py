@@ -46,13 +46,13 @@ class WatermarkTicker:
         """
         partitions = await self._recovery.observe(admin)
         if not partitions:
-            self._metrics.note_lag({})
+            self._metrics.record_lag({})
             return
         read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
         ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
         self._alignment.observe(read, ends)
         if partitions[0] not in self._consumer.assignment():
-            self._metrics.note_lag({})
+            self._metrics.record_lag({})
             return
         if sum(ends.values()) != self._written:
             self._written, self._changed_ns = sum(ends.values()), monotonic_ns()
@@ -62,7 +62,7 @@ class WatermarkTicker:
 
     async def _send(self, ends: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> None:
         lags = {source_of(partition): end - read[partition] for partition, end in ends.items()}
-        self._metrics.note_lag(lags)
+        self._metrics.record_lag(lags)
         value = encode(
             ProgressTick(
                 ends={source_of(partition): offset for partition, offset in read.items()},

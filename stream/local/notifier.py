@@ -78,7 +78,7 @@ class LocalNotifier:
     async def report(self, deliveries: Sequence[Delivery]) -> None:
         """Store the deliveries, and print the ones that failed."""
         for delivery in deliveries:
-            self._writer.note_delivery(delivery)
+            self._writer.queue_delivery(delivery)
             if delivery.outcome in (Outcome.WAITS, Outcome.REFUSED):
                 what = "waits" if delivery.outcome is Outcome.WAITS else "can't be delivered"
                 self._report(f"a notification {what}: {delivery.target}: {delivery.reason}")
@@ -88,15 +88,15 @@ class LocalNotifier:
         value = msgspec.json.encode(planned.notification.incident)
         text = f"{planned.notification.target}: {reason}"
         kind = DeadLetterKind.NOTIFICATION_REFUSED
-        self._writer.note_dead_letter(DeadLetter.of(kind, text, planned.position, value, received_ns=time_ns()))
+        self._writer.queue_dead_letter(DeadLetter.of(kind, text, planned.position, value, received_ns=time_ns()))
 
     def count(self, delivery: Delivery) -> None:
         """Count it in the metrics."""
-        self._writer.metrics.note_delivery(delivery, time())
+        self._writer.metrics.record_delivery(delivery, time())
 
     def _count_pending(self) -> None:
         for name, queue in self._dispatcher.queues.items():
-            self._writer.metrics.note_pending(name, self._dispatcher.pending(name), queue.is_failing)
+            self._writer.metrics.record_pending(name, self._dispatcher.pending(name), queue.is_failing)
 
     async def _poll_operator_actions(self) -> None:
         try:

@@ -68,7 +68,7 @@ class LocalRunner:
         self._notifier: LocalNotifier | None = None
         self._is_read = False
         self._new_rules: RuleSet | None = None
-        self._reloader = Reloader(settings, rules, self._receive_rules, self._writer.metrics.note_reload, report)
+        self._reloader = Reloader(settings, rules, self._receive_rules, self._writer.metrics.record_reload, report)
         self._feed: Feed | None = None
         self._newest_read_ns = monotonic_ns()
         self.records = 0

@@ -39,13 +39,13 @@ class LocalStoreWriter:
         self.metrics = Metrics()
         self.rule_budget = RuleBudget(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
-        self.metrics.note_rules(rules)
+        self.metrics.record_rules(rules)
 
-    def note_delivery(self, delivery: Delivery) -> None:
+    def queue_delivery(self, delivery: Delivery) -> None:
         """Queue the outcome of a notification for the next write."""
         self._deliveries.append(delivery)
 
-    def note_dead_letter(self, dead_letter: DeadLetter) -> None:
+    def queue_dead_letter(self, dead_letter: DeadLetter) -> None:
         """Queue the dead letter of a refused notification for the next write."""
         self._dead_letters.append(dead_letter)
 
@@ -81,19 +81,19 @@ class LocalStoreWriter:
     async def write_metrics(self) -> None:
         """Write metrics when they are due. A failure is only reported."""
         if used := self.rule_budget.rotate(monotonic()):
-            self.metrics.note_uses(used)
+            self.metrics.record_uses(used)
         if samples := self._sampler.due():
             await self._try_to_write(samples=samples)
 
     async def write_last(self) -> None:
         """Write the last deliveries and metrics."""
-        self.metrics.note_uses(self.rule_budget.rotate(math.inf) or {})
+        self.metrics.record_uses(self.rule_budget.rotate(math.inf) or {})
         await self._try_to_write(**self._pop_deliveries(), samples=self._sampler.samples())
 
     def _record_scan(self, scanned: ScanResult) -> None:
-        self.metrics.note_scan(LOCAL, scanned)
+        self.metrics.record_scan(LOCAL, scanned)
         if scanned.newest_ns is not None:
-            self.metrics.note_record_age(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
+            self.metrics.record_newest_age(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
 
     def _pop_deliveries(self) -> dict[str, list[Any]]:
         taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._dead_letters}
@@ -109,7 +109,7 @@ class LocalStoreWriter:
     async def _write(self, **contents: list[Any]) -> None:
         if any(contents.values()):
             await self._store.write(**contents)
-            self.metrics.note_stored({table: len(rows) for table, rows in contents.items() if rows})
+            self.metrics.record_stored({table: len(rows) for table, rows in contents.items() if rows})
 
 
 def _with_rules(matches: Iterable[Match], rules: RuleSet) -> tuple[MatchesWithRule, MatchesWithRule]:

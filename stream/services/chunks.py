@@ -51,7 +51,7 @@ class ChunkScanner:
     def scan(self, partition: TopicPartition, chunk: Chunk) -> ScannedRange:
         """Scan a chunk together with the records buffered for its partition."""
         source, now_ms = source_of(partition), time_ns() // 1_000_000
-        self._metrics.note_record_age(source, (now_ms - (chunk.newest_ms or now_ms)) / 1000)
+        self._metrics.record_newest_age(source, (now_ms - (chunk.newest_ms or now_ms)) / 1000)
         if chunk.corrupt:
             scanned = self._dead_batch(source, chunk.corrupt)
         else:

@@ -168,8 +168,8 @@ class Correlator(Service):
             for outgoing in await asyncio.to_thread(self._process, owned, record):
                 sends.append(await self._producer.send(*outgoing))
         await asyncio.gather(*sends)
-        self._metrics.note_engine(partition.partition, owned.correlator.engine.counts)
-        self._metrics.note_wait(partition.partition, owned.correlator.wait_ns)
+        self._metrics.record_engine(partition.partition, owned.correlator.engine.counts)
+        self._metrics.record_wait(partition.partition, owned.correlator.wait_ns)
 
     def _process(self, owned: Owned, record: Message) -> list[Outgoing]:
         """The records that a message produces. From the same snapshot the same message produces the same records."""
@@ -213,7 +213,7 @@ class Correlator(Service):
     def _report_unreadable(self, problem: str) -> None:
         detail = "trying the previous snapshot; without one, earlier incidents are unknown"
         log.error("snapshot_unreadable", error=problem, detail=detail)
-        self._metrics.note_snapshot_failure("unreadable")
+        self._metrics.record_snapshot_failure("unreadable")
 
     async def _committed(self, partition: TopicPartition) -> int:
         committed: int | None = await self._consumer.committed(partition)
@@ -250,14 +250,14 @@ class Correlator(Service):
         except RejectedError as error:
             detail = "a restart uses the last snapshot that fitted"
             log.error("snapshot_refused", **_place(partition), error=str(error), detail=detail)
-            self._metrics.note_snapshot_failure("too large")
+            self._metrics.record_snapshot_failure("too large")
         except (CommitFailedError, IllegalStateError):
             log.warning("partition_taken_away", **_place(partition), detail=NEXT_OWNER_REREADS)
         else:
             owned.snapshot_offset, owned.has_changes = offset, False
-            self._metrics.note_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
+            self._metrics.record_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
         owned.snapshot_s = monotonic()
-        self._metrics.note_skews(owned.correlator.engine.skews_ns())
+        self._metrics.record_skews(owned.correlator.engine.skews_ns())
 
 
 class _RebalanceListener(ConsumerRebalanceListener):

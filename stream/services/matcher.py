@@ -78,7 +78,7 @@ class Matcher(Service):
         )
         self._admin = make_admin(settings)
         self._recovery = Recovery(
-            settings.raw_topic, group, self._consumer, self._fault_log, self._metrics.note_lost_records
+            settings.raw_topic, group, self._consumer, self._fault_log, self._metrics.record_lost_records
         )
         self._sender = Sender(settings, self._producer)
         self._ticker = WatermarkTicker(
@@ -102,7 +102,7 @@ class Matcher(Service):
     async def _start_with(self, partitions: Collection[TopicPartition]) -> None:
         """Pause new partitions until their committed offsets are known to belong to this topic."""
         self._consumer.pause(*partitions)
-        self._metrics.note_assigned(self._settings.raw_topic, len(partitions))
+        self._metrics.record_assigned(self._settings.raw_topic, len(partitions))
         try:
             await self._recovery.check_committed(self._admin, partitions)
         except KafkaError as error:
@@ -128,7 +128,7 @@ class Matcher(Service):
 
     def _record_costs(self) -> None:
         if (used := self._rule_budget.rotate(monotonic())) is not None:
-            self._metrics.note_uses(used)
+            self._metrics.record_uses(used)
             self.over_budget = over_budget(used)
             for report in self.over_budget:
                 log.warning("rule_over_budget", detail=report)
@@ -169,7 +169,7 @@ class Matcher(Service):
             self._fault_log.record(KafkaFault.PARTITIONS_REVOKED, repr(error), text)
             return
         for scanned_range in ranges:
-            self._metrics.note_scan(scanned_range.source, scanned_range.scanned)
+            self._metrics.record_scan(scanned_range.source, scanned_range.scanned)
 
     async def _scan(self, partition: TopicPartition, chunk: Chunk) -> ScannedRange:
         found = self._scanner.scan(partition, chunk)
@@ -205,7 +205,7 @@ class Matcher(Service):
         self._consumer.resume(*(self._paused & mine) - too_far)
         self._consumer.pause(*too_far)
         self._paused = too_far
-        self._metrics.note_paused(self._settings.raw_topic, len(too_far))
+        self._metrics.record_paused(self._settings.raw_topic, len(too_far))
 
 
 class _RebalanceListener(ConsumerRebalanceListener):

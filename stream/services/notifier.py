@@ -148,7 +148,7 @@ class Notifier(Service):
         for target in self._alerts.spec.targets:
             pending = sum(dispatcher.pending(target) for dispatcher in self._owned.values())
             is_failing = any(dispatcher.queues[target].is_failing for dispatcher in self._owned.values())
-            self._metrics.note_pending(target, pending, is_failing)
+            self._metrics.record_pending(target, pending, is_failing)
 
 
 class _DeliveryLog:
@@ -178,7 +178,7 @@ class _DeliveryLog:
 
     def count(self, delivery: Delivery) -> None:
         """Count it in the metrics."""
-        self._metrics.note_delivery(delivery, time())
+        self._metrics.record_delivery(delivery, time())
 
 
 class _RebalanceListener(ConsumerRebalanceListener):

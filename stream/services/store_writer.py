@@ -123,10 +123,10 @@ class StoreWriter(Service):
                 return await self._write(rows[:middle]) and await self._write(rows[middle:])
             except (TransientError, ConfigError) as error:
                 log.warning("store_write_failed", error=str(error), detail="retrying")
-                self._metrics.note_store_failure("away" if isinstance(error, TransientError) else "not set up")
+                self._metrics.record_store_failure("away" if isinstance(error, TransientError) else "not set up")
                 await self._wait(PAUSE_MS)
             else:
-                self._metrics.note_stored(Counter(row.table for row in rows))
+                self._metrics.record_stored(Counter(row.table for row in rows))
                 return True
         return False
 
@@ -171,7 +171,7 @@ class StoreWriter(Service):
 
     def _with_known_rule(self, matches: Sequence[Match]) -> list[Match]:
         known = [match for match in matches if match.rule in self._rules.by_id]
-        self._metrics.note_unknown(len(matches) - len(known))
+        self._metrics.record_unknown(len(matches) - len(known))
         return known
 
     def _with_its_rule(self, match: Match) -> tuple[Table, tuple[Match, RuleSpec]]:
@@ -181,7 +181,7 @@ class StoreWriter(Service):
     async def _give_up(self, row: Row, reason: str) -> None:
         """Send a dead letter with only this row of its message."""
         log.error("store_row_refused", table=row.table, error=reason)
-        self._metrics.note_store_failure("refused")
+        self._metrics.record_store_failure("refused")
         if row.table != "dead_letters":
             dead_letter = _dead_letter(row.message, _single_row_message(row), DeadLetterKind.ROW_REFUSED, reason)
             await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(dead_letter))

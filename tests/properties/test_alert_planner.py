@@ -113,7 +113,7 @@ class Run:
         for group in sorted(planner.state.groups.values(), key=lambda group: group.key):
             while group.pending:
                 self.sent.append((group.key, group.pending[0].notification.notification_id))
-                planner.note_sent(group, {})
+                planner.record_sent(group, {})
                 if not self._is_written(planner):
                     return False
         return True

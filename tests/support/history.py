@@ -50,11 +50,11 @@ def _samples_of_a_worker() -> list[Sample]:
 
 
 def _count(metrics: Metrics, has_faults: bool) -> None:
-    metrics.note_scan("logs.raw/0", ScanResult(records=3000, matched=20, dead=1))
-    metrics.note_uses({the_rules().rules[0]: Use(1.0, candidates=50, hits=5, seconds=0.2, passed_over=1)})
-    metrics.note_lag({"logs.raw/0": 500, "logs.raw/1": 20})
-    metrics.note_record_age("logs.raw/0", 1.5)
+    metrics.record_scan("logs.raw/0", ScanResult(records=3000, matched=20, dead=1))
+    metrics.record_uses({the_rules().rules[0]: Use(1.0, candidates=50, hits=5, seconds=0.2, passed_over=1)})
+    metrics.record_lag({"logs.raw/0": 500, "logs.raw/1": 20})
+    metrics.record_newest_age("logs.raw/0", 1.5)
     if has_faults:
-        metrics.note_store_failure("away")
-        metrics.note_fault("corrupt-batch")
-        metrics.note_lost_records("logs.raw/0", 2)
+        metrics.record_store_failure("away")
+        metrics.record_fault("corrupt-batch")
+        metrics.record_lost_records("logs.raw/0", 2)

@@ -110,7 +110,7 @@ class PlannerHarness:
         for group in list(self.planner.state.groups.values()):
             while group.pending:
                 self.sent.append(group.pending[0].notification)
-                self.planner.note_sent(group, {})
+                self.planner.record_sent(group, {})
         self.save()
 
     def context(self, is_last: bool = False) -> EvaluationContext:

@@ -10,10 +10,10 @@ from epicenter.stream.metrics import FORMER_METRICS, Metrics
 @pytest.fixture
 def metrics() -> Metrics:
     metrics = Metrics()
-    metrics.note_fault("topic-missing", 3)
-    metrics.note_record_age("logs.raw/0", 1.5)
-    metrics.note_pending("slack", 2, is_failing=True)
-    metrics.note_pending("pager", 0, is_failing=False)
+    metrics.record_fault("topic-missing", 3)
+    metrics.record_newest_age("logs.raw/0", 1.5)
+    metrics.record_pending("slack", 2, is_failing=True)
+    metrics.record_pending("pager", 0, is_failing=False)
     return metrics
 
 

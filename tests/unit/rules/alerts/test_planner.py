@@ -263,7 +263,7 @@ def refuse(harness: PlannerHarness, *revisions: Incident) -> None:
     harness.planner.advance(EvaluationContext(harness.now_ns, harness.actions))
     for group in harness.planner.state.groups.values():
         while group.pending:
-            harness.planner.note_refused(group)
+            harness.planner.record_refused(group)
     harness.save()
 
 
@@ -307,7 +307,7 @@ def test_resolved_reaches_a_target_that_refused_opened_and_accepted_an_update() 
         harness.now_ns += 61 * NS_PER_S
     harness.planner.advance(EvaluationContext(harness.now_ns))
     (group,) = harness.planner.state.groups.values()
-    harness.planner.note_refused(group)
+    harness.planner.record_refused(group)
     assert harness.wait(0).process(resolved(incident(nodes=30))).kinds == ["updated", "resolved"]
 
 

@@ -27,7 +27,7 @@ def test_same_loss_found_again_is_the_same_gap() -> None:
 
 def test_only_series_with_a_value_are_exported() -> None:
     metrics = Metrics()
-    metrics.note_stored({"matches": 3, "beats": 0})
+    metrics.record_stored({"matches": 3, "beats": 0})
     series = [(name, labels["table"], value) for name, labels, value in metrics.series() if "stored_rows" in name]
     assert series == [("epicenter_stored_rows_total", "matches", 3.0)]
     assert not any(name.endswith("_created") for name, _, _ in metrics.series())

@@ -137,7 +137,7 @@ def test_a_corrupt_batch_is_redacted() -> None:
 
 def test_redactions_are_counted_by_kind() -> None:
     metrics = Metrics()
-    metrics.note_scan("here", scanned(LINES))
+    metrics.record_scan("here", scanned(LINES))
     lines = metrics.text().decode().splitlines()
     counts = {
         line.split('kind="')[1].split('"')[0]: float(line.split()[-1]) for line in lines if "redactions_total{" in line
