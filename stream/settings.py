@@ -328,7 +328,7 @@ def contradictions(settings: Settings) -> list[str]:
 
 
 def _read_folder(folder: Any) -> dict[str, str]:
-    """What files in a folder of secrets say; those that are not named like a setting are somebody else's."""
+    """The values in a folder of secrets; files that are not named like a setting are ignored."""
     if not folder:
         return {}
     try:

@@ -131,7 +131,7 @@ class Suspects:
         return _KERNEL_POINTS if signal.source == "kernel" else _OTHER_POINTS
 
     def culprit_of(self, signal: Signal) -> Signal:
-        """The signal; one of their job that only waited gets the suspects' rank and node in place of its own."""
+        """The signal; one of the suspects' job that only waited gets their rank and node."""
         if signal.failure_class not in WAITING_CLASSES or signal.job != self.job:
             return signal
         return structs.replace(signal, node=self.node, rank=self.rank, gpu="")

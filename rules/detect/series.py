@@ -13,7 +13,7 @@ from epicenter.rules.packs.windows import WhenSpec
 class Entry(msgspec.Struct, frozen=True, array_like=True, order=True):
     """One input. `term` is its place among the names of `of`, -1 for one of `without`.
 
-    `value` is the text of the field that is counted by, `number` what is measured, else how many inputs it stands for.
+    `value` is the text of the field that is counted by, `number` what is measured, else how many inputs it counts as.
     """
 
     time_ns: int
@@ -65,8 +65,8 @@ class Series(msgspec.Struct):
 def in_window(when: WhenSpec, entries: list[Entry]) -> list[Entry]:
     """The entries in one window with the newest one, both ends included.
 
-    A sliding window ends at the newest entry; tumbling ones lie side by side from 1970 on; a session goes on as long as
-    no pause is longer than its gap, and not back over `within`.
+    A sliding window ends at the newest entry; tumbling ones follow each other from 1970 on; a session continues while
+    no pause is longer than its gap, and reaches back at most `within`.
     """
     newest_ns = entries[-1].time_ns
     if when.window == "tumbling":

@@ -84,7 +84,7 @@ class BlastRadius(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What the incident's jobs lost; None stands for unknown. GPU-hours are then those that are known.
+    """What the incident's jobs lost; None is unknown. GPU-hours are then those that are known.
 
     `steps_lost` must be repeated, from `since_checkpoint_step` on. `gpus` are all that the jobs hold.
     """

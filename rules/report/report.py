@@ -111,7 +111,7 @@ def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
 
 
 def _chain_order(candidate: Candidate) -> tuple[int, int, str, str, int, str]:
-    """By onset; what was noticed by waiting, and is explained, comes when it was told."""
+    """By onset; an explained signal that was noticed by waiting is placed at its report."""
     order = onset_order(candidate.signal)
     is_reported_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING
     return (candidate.signal.event_time_ns, *order[1:]) if is_reported_late else order

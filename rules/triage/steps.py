@@ -53,7 +53,7 @@ class Steps:
     def note(self, fields: Mapping[str, str], event: LogEvent, about_ns: int | None = None) -> bool:
         """Process a progress line; true if it begins a new attempt.
 
-        `about_ns` is the time of a line nearby, for a line without a time of its own.
+        `about_ns` is the time of a line nearby, for a line that states no time.
         """
         step = whole(fields.get("step"))
         total = whole(fields.get("steps_total") or fields.get("total_steps"))

@@ -122,7 +122,7 @@ def _without(match: Match, found: _RedactedTexts) -> Match:
 
 
 def match_id(rule_id: str, event: LogEvent) -> str:
-    """The id of what a line says, where it says no time of its own with its place."""
+    """The id of a match by the content of its line, and by its position if the line states no time."""
     origin = () if event.has_own_time else (event.position.source, event.position.offset)
     content = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
     return stable_id(rule_id, *content, *origin)

@@ -70,7 +70,7 @@ class BatchScanner:
     """Scans batches of one cluster; they may be cut anywhere.
 
     Rules decide on what a line says; a `redactor` takes the secrets out of what they found. What is kept between
-    batches: for a recorded source the newest line that has a time of its own, and who was alive.
+    batches: for a recorded source the newest line that states a time, and which writers were alive.
     """
 
     def __init__(

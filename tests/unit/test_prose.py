@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
 import pytest
 
-from tests.support.documents import DOCUMENTS, tokens
+from tests.support.documents import DOCUMENTS, ROOT, tokens
 
 CHECKED: Final = [document for document in DOCUMENTS if not document.startswith(("docs/reference/", "deploy/"))]
+
+
+FOLDERS: Final = ("bench", "deploy", "docs", "ingest", "rules", "sinks", "tests")
+"""Folders whose docstrings are checked too."""
+
+AS_THEY_WERE: Final = ROOT / "tests/unit/compatibility"
+"""Modules that stay as they were, like the files of version 0.1."""
 
 
 class Habit(msgspec.Struct, frozen=True):
@@ -53,14 +62,29 @@ def sentences(document: str) -> Iterator[str]:
             yield from re.split(r"(?<=[.!?:;]) +", " ".join("".join(parts).split()))
 
 
+def docstrings(file: Path) -> Iterator[str]:
+    """The docstrings of a module, those below constants too."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield " ".join(node.value.value.split())
+
+
+def habits_in(place: str, sentence: str) -> Iterator[str]:
+    for habit in HABITS:
+        if hit := re.search(habit.pattern, sentence, re.IGNORECASE):
+            yield f"{place}: {sentence!r}: instead of {hit[0]!r} write: {habit.instead}"
+
+
 @pytest.mark.parametrize("document", CHECKED)
 def test_prose_has_none_of_the_habits(document: str) -> None:
-    found = [
-        f"{document}: {sentence!r}: instead of {hit[0]!r} write: {habit.instead}"
-        for sentence in sentences(document)
-        for habit in HABITS
-        if (hit := re.search(habit.pattern, sentence, re.IGNORECASE))
-    ]
+    found = [habit for sentence in sentences(document) for habit in habits_in(document, sentence)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_docstrings_have_none_of_the_habits(folder: str) -> None:
+    files = [file for file in sorted((ROOT / folder).rglob("*.py")) if file.parent != AS_THEY_WERE]
+    found = [habit for file in files for text in docstrings(file) for habit in habits_in(str(file), text)]
     assert not found, "\n".join(found)
 
 
