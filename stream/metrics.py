@@ -164,8 +164,8 @@ class Metrics:
             self._candidates.labels(rule.spec.id).inc(use.candidates)
             self._hits.labels(rule.spec.id).inc(use.hits)
             self._seconds.labels(rule.spec.id).inc(use.seconds)
-            if use.passed_over:
-                self._skipped.labels(rule.spec.id).inc(use.passed_over)
+            if use.skipped:
+                self._skipped.labels(rule.spec.id).inc(use.skipped)
 
     def record_reload(self, outcome: str, rules: RuleSet) -> None:
         """Count a reload of the rules by its outcome."""

@@ -1,4 +1,4 @@
-"""Which targets would be notified of an incident, and what would mute it, without notifying anybody."""
+"""Which targets would be notified of an incident, and what would mute it, without notifying anyone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_OPEN: Final = 1_000
 
 @dataclass(frozen=True)
 class Situation:
-    """The incidents asked for, and all that are open at the same time; a file has no silences."""
+    """The incidents to route, and all that are open at the same time; a file has no silences."""
 
     incidents: Sequence[Incident]
     concurrent: Sequence[Incident]
@@ -45,7 +45,7 @@ class Situation:
         """The incidents of a file or of standard input (`-`), else a stored one (`newest`: the newest).
 
         Raises:
-            InputError: there is no such file or incident, or it holds something else.
+            InputError: no such file or incident, or not an incident.
             TransientError: the store is unreachable.
         """
         if source == STDIN or Path(source).is_file():
@@ -54,7 +54,7 @@ class Situation:
                 raise InputError(f"{source}: no incident in it")
             return cls(newest, newest, (), now_ns)
         if not (source.isascii() and source.isalnum()):
-            raise InputError(f"{source}: no such file, and no id of an incident")
+            raise InputError(f"{source}: neither a file nor an incident's id")
         incident = stored_incident(settings, source)
         concurrent, silences = _concurrent(settings, now_ns)
         return cls([incident], concurrent, silences, now_ns)

@@ -29,7 +29,7 @@ MatchesWithRule = list[tuple[Match, RuleSpec]]
 
 
 class LocalStoreWriter:
-    """Writes for one run, and counts what it wrote. `tell` is for what went wrong and stops nothing."""
+    """Writes for one run, and counts what it wrote. `warn` gets failures that stop nothing."""
 
     def __init__(self, store: Store, rules: RuleSet, warn: Callable[[str], None]):
         self._store = store
@@ -96,15 +96,15 @@ class LocalStoreWriter:
             self.metrics.record_newest_age(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
 
     def _pop_deliveries(self) -> dict[str, list[Any]]:
-        taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._dead_letters}
+        popped: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._dead_letters}
         self._deliveries, self._dead_letters = [], []
-        return taken
+        return popped
 
     async def _try_to_write(self, **contents: list[Any]) -> None:
         try:
             await self._store.write_once(**contents)
         except PipelineError as error:
-            self._warn(f"the run's own figures were not stored: {error}")
+            self._warn(f"metrics of this run were not stored: {error}")
 
     async def _write(self, **contents: list[Any]) -> None:
         if any(contents.values()):

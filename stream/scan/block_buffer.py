@@ -11,7 +11,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 
 MAX_BLOCK_WAIT_NS: Final = NS_PER_S
-"""At most this long a block waits for its rest while its source is idle."""
+"""A block waits at most this long for its rest while its source is idle."""
 
 
 class BlockBuffer:
@@ -27,7 +27,7 @@ class BlockBuffer:
         return list(self._buffered)
 
     def first_buffered(self, source: str) -> int | None:
-        """The first offset of the source that is buffered; None when there is none."""
+        """The first buffered offset of the source; None if there is none."""
         buffered = self._buffered.get(source)
         return buffered.offsets[0] if buffered else None
 

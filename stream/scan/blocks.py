@@ -24,7 +24,7 @@ MAX_LINE_CHARS = 1000
 _SKIPPED_PER_LINE = 8
 
 LineAt = Callable[[int], Parsed | None]
-"""The record of that number as a line; None when it can't be read."""
+"""The record of that number as a line; None if it can't be read."""
 
 
 class RecordHits(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Times for lines without a timestamp in recorded files: they take the time of a nearby line."""
+"""Times for lines without a timestamp in recorded files: they get the time of a nearby line."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class LineTimes:
         self._seen = 0
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
-        """A recorded line with the time of the nearest timed line before it; as it is when that is too far away.
+        """A recorded line with the time of the nearest timed line before it; unchanged if that is too far back.
 
-        At the head of a plain file it is that of the first timed line.
+        At the head of a plain file it gets that of the first timed line.
         """
         if parsed.event.has_own_time or not self.batch.is_recorded:
             return parsed
@@ -34,7 +34,7 @@ class LineTimes:
         return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
 
     def upto(self, end: int) -> tuple[int, int] | None:
-        """(line, time) of the newest timed line before `end`, back to the batches before this one."""
+        """(line, time) of the newest timed line before `end`, including earlier batches."""
         return self._before(end) if end >= self._seen else LineTimes(self.batch, self._at_start)._before(end)
 
     def _at_head(self, number: int) -> tuple[int, int] | None:

@@ -28,16 +28,16 @@ _CLOCK_FIELDS = re.compile(rb'"(?:@?timestamp|time|date|ts|__REALTIME_TIMESTAMP)
 MAX_CLOCKS: Final = 4
 FEW_SPEAKERS: Final = 16
 MAX_UNTIMED: Final = 200
-"""At most this many records without a time are skipped in search of one that has it."""
+"""At most this many records without a time are skipped in search of one with a time."""
 
 TimeOf = Callable[[int], int | None]
 Speakers = Sequence[Hashable]
 
 
 class _Clock(NamedTuple):
-    """The bucket of time of a speaker's record and every clock that it shows: text, and place from both ends of it.
+    """The time bucket of a speaker's record, and every clock in it: its text, and its place from both ends.
 
-    Below zero when no shown clock tells the bucket; without `shown`, the record has no time but that of its receipt.
+    `bucket` is below zero if no clock shows it; without `shown`, the record only has its time of receipt.
     """
 
     bucket: int = -1
@@ -58,7 +58,7 @@ def _shows(value: bytes, text: bytes, from_start: int, from_end: int) -> bool:
 
 
 class _LastSeen(NamedTuple):
-    """What a speaker's last record that was read has shown."""
+    """Clock and host of the last record read of a speaker."""
 
     clock: _Clock
     host: bytes
@@ -69,7 +69,7 @@ class Liveness:
 
     Records of one speaker come in order, so the first and the last are enough when their buckets touch; otherwise the
     one in the middle is read, and so on. A speaker whose last record shows the bucket that was read before is skipped.
-    Keys tell the speakers apart until one is seen with two hosts.
+    Keys distinguish the speakers until one is seen with two hosts.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Liveness:
         self._sources_of_shared_keys: set[str] = set()
 
     def observe(self, batch: Batch, end: int, of_kernel: Sequence[int], time_of: TimeOf) -> None:
-        """Call `time_of` for the chosen records; it returns the event time in ns, or None when there is none."""
+        """Call `time_of` for the chosen records; it returns the event time in ns, or None."""
         if not end:
             return
         known = self._last_seen_by_source.setdefault(batch.source, {})

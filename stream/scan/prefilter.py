@@ -14,7 +14,7 @@ _OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"sysl
 """Marks of lines of the host itself: its kernel and its services."""
 
 _NOT_AS_WRITTEN: Final = ('"MESSAGE":\\[', "\\x1b", "#033\\[", "\\x00")
-"""Journald's bytes, colours between the words, NULs: the text is not what the raw bytes show."""
+"""Journald's byte arrays, colours between the words, NULs: the text differs from the raw bytes."""
 
 MARKS: Final = (*_OF_KERNEL, *_NOT_AS_WRITTEN)
 

@@ -37,9 +37,9 @@ def redactor_of(settings: Settings) -> Redactor | None:
 
 
 def without_secrets(redactor: Redactor, matches: Sequence[Match]) -> tuple[list[Match], Redactions]:
-    """The matches with their texts, blocks and fields redacted. A block is looked at as one text: a key may fill lines.
+    """The matches with their texts, blocks and fields redacted. A block is one text: a key may span lines.
 
-    A match that held a secret has the id of what it says without it.
+    The id of a match with a secret is that of its redacted text.
     """
     texts = list(dict.fromkeys(text for match in matches for text in _texts(match)))
     by_number = redactor.redact_all([_encoded(text) for text in texts])
@@ -60,7 +60,7 @@ def redacted_dead_letter(
 ) -> tuple[DeadLetter, Redactions]:
     """The dead letter of a record, redacted before it is cut to its first part: bytes, key and reason.
 
-    Its size is that of the record as it came.
+    `size_bytes` is that of the original record.
     """
     found = redactor.redact(record.value) if redactor else Redacted(record.value, (), ())
     key = bytes_without_secrets(redactor, record.key) if record.key else record.key
@@ -80,7 +80,7 @@ def text_without_secrets(redactor: Redactor | None, text: str) -> str:
 
 
 def lines_without_secrets(redactor: Redactor | None, lines: Sequence[str]) -> list[str]:
-    """Lines that stand below each other, as many as before: of a key over several of them a mark stays in each."""
+    """Consecutive lines, as many as before: a key that spans several leaves a mark in each."""
     if redactor is None:
         return list(lines)
     found = redactor.redact(_encoded("\n".join(lines)))
@@ -133,7 +133,7 @@ def _redacted(text: str, found: _RedactedTexts) -> str:
 
 
 def _field(value: str, replacements: Sequence[tuple[str, str]]) -> str:
-    """A field that is cut out of a text does not show the name before the secret: it goes by what it says."""
+    """A field, redacted by the secrets of its text: it does not show the name before a secret."""
     for secret, mark in replacements:
         if value == secret or (len(value) >= MIN_PIECE_LENGTH and value in secret):
             return mark

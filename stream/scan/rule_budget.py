@@ -28,7 +28,7 @@ class Use:
     candidates: int = 0
     hits: int = 0
     seconds: float = 0.0
-    passed_over: int = 0
+    skipped: int = 0
 
     @property
     def is_used_up(self) -> bool:
@@ -49,7 +49,7 @@ class RuleBudget:
         self._uses: dict[Rule, Use] = {}
         self._is_over = False
 
-    def let_through(self, patterns: Sequence[int], owners: Sequence[Rule]) -> Sequence[int]:
+    def within_budget(self, patterns: Sequence[int], owners: Sequence[Rule]) -> Sequence[int]:
         """The patterns of a record that are still within budget; the others are counted as skipped."""
         if not self._is_over:
             return patterns
@@ -59,7 +59,7 @@ class RuleBudget:
             if use is None or not use.is_used_up:
                 allowed.append(number)
             else:
-                use.passed_over += 1
+                use.skipped += 1
         return allowed
 
     def record(self, patterns: Sequence[int], owners: Sequence[Rule], hits: Sequence[LineHit], begun_s: float) -> None:
@@ -75,7 +75,7 @@ class RuleBudget:
             self._is_over |= use.is_used_up
 
     def rotate(self, now_s: float) -> Mapping[Rule, Use] | None:
-        """End the interval when it is over and return the use of each rule; None before its end."""
+        """End the interval if it is over, and return the use of each rule; None before its end."""
         if self._began_s is None:
             self._began_s = now_s
         if now_s - self._began_s < INTERVAL_S:
@@ -91,11 +91,11 @@ class RuleBudget:
 def over_budget(used: Mapping[Rule, Use]) -> list[str]:
     """A message for each rule that exceeded its budget: how much was skipped, and what to do."""
     return [
-        f"{rule.place}: {rule.spec.id}: {use.passed_over} lines that it may fit were not held against it in "
-        f"{INTERVAL_S:.0f} s, after {use.candidates} took {use.seconds:.1f} s: narrow its patterns, so that only lines "
-        "that matter fit them, or raise rule_cpu_share"
+        f"{rule.place}: {rule.spec.id}: {use.skipped} candidate lines were skipped in "
+        f"{INTERVAL_S:.0f} s, after {use.candidates} others took {use.seconds:.1f} s: narrow its patterns, "
+        "or raise rule_cpu_share"
         for rule, use in used.items()
-        if use.passed_over
+        if use.skipped
     ]
 
 

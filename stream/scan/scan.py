@@ -1,4 +1,4 @@
-"""One batch of records -> its matches, heartbeats and dead letters; only lines with a hit are looked at one by one."""
+"""One batch of records -> its matches, heartbeats and dead letters; only lines with a hit are parsed one by one."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _HOUR_NS = 3600 * NS_PER_S
 
 @dataclass
 class ScanResult:
-    """What a batch held. `records = matched + quiet + dead`, exactly: a record too large counts as dead, whatever its
-    head says. `newest_ns` is None when no time was seen. `observed` are matches that say no failure, for windows that
-    watch them. `redactions` are the secrets that were taken out of their texts.
+    """The results of a batch. `records = matched + quiet + dead`, exactly: an oversized record counts as dead, even if
+    its head matches. `newest_ns` is None without any time. `observed` are matches that report no failure, for windows
+    that watch them. `redactions` are the kinds of the secrets removed.
     """
 
     records: int = 0
@@ -69,8 +69,8 @@ class ScanResult:
 class BatchScanner:
     """Scans batches of one cluster; they may be cut anywhere.
 
-    Rules decide on what a line says; a `redactor` takes the secrets out of what they found. What is kept between
-    batches: for a recorded source the newest line that states a time, and which writers were alive.
+    Rules see the whole line; a `redactor` removes secrets from their matches. State between batches: for a recorded
+    source the newest line that states a time, and which writers were alive.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class BatchScanner:
     ) -> dict[int, RecordHits]:
         hits_by_record = {}
         for number, patterns in candidates.items():
-            if not (allowed := self._rule_budget.let_through(patterns, self._owners)):
+            if not (allowed := self._rule_budget.within_budget(patterns, self._owners)):
                 continue
             begun_s = self._rule_budget.clock_s()
             try:

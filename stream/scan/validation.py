@@ -55,7 +55,7 @@ def without_tails(values: Records | TextLines, invalid: Mapping[int, Fault]) -> 
 
 
 def envelope_fault(value: bytes) -> Fault | None:
-    """Why a record has no log line; None when it has one."""
+    """Why a record has no log line; None if it has one."""
     try:
         check_envelope(value)
     except RecordError as error:
@@ -64,7 +64,7 @@ def envelope_fault(value: bytes) -> Fault | None:
 
 
 def unescaped(value: bytes) -> bytes:
-    """The text as its writer wrote it; the record itself where it has none."""
+    """The text as its writer wrote it; the record itself if it has none."""
     try:
         return clean(text_of(value)).encode("utf-8", "surrogatepass")
     except RecordError:

@@ -35,9 +35,9 @@ class Snapshot(msgspec.Struct):
 
 
 class PartitionCorrelator:
-    """Processes messages in the order of their offsets; a message processed before changes nothing.
+    """Processes messages in the order of their offsets; a message processed before has no effect.
 
-    Only ticks advance time: a batch of one partition does not show what the others still hold.
+    Only ticks advance time: a batch of one partition does not show what is pending in the others.
     """
 
     def __init__(self, rules: RuleSet, lateness_ns: int, snapshot: bytes | None = None):
@@ -118,7 +118,7 @@ class PartitionCorrelator:
 
 
 def _without_large_fields(joined: Joined) -> Joined:
-    """The signal without the fields that the store does not keep: tracebacks are long."""
+    """The signal without fields that are not stored: tracebacks are long."""
     signal = msgspec.structs.replace(joined.signal, position=None, fields={}, block=())
     return Joined(joined.incident_id, signal)
 

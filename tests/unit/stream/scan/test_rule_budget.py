@@ -55,10 +55,10 @@ def test_rule_over_budget_is_skipped_named_and_counted(own: RuleSet) -> None:
     assert (found.records, found.matched, found.quiet) == (121, tries + 1, 120 - tries)
     used = limits.rotate(INTERVAL_S) or {}
     mine, place = used[own.by_id["mine.one"]], own.by_id["mine.one"].place
-    assert (mine.candidates, mine.hits, mine.passed_over) == (tries, tries, 120 - tries)
+    assert (mine.candidates, mine.hits, mine.skipped) == (tries, tries, 120 - tries)
     assert mine.seconds == pytest.approx(tries * COST_S)
     (report,) = over_budget(used)
-    assert report.startswith(f"{place}: mine.one: {120 - tries} lines that it may fit were not held against it in 5 s")
+    assert report.startswith(f"{place}: mine.one: {120 - tries} candidate lines were skipped in 5 s")
 
 
 def test_next_interval_has_a_full_budget(own: RuleSet) -> None:
@@ -101,7 +101,7 @@ def test_trusted_rule_has_a_larger_budget(own: RuleSet, change: tuple[str, str],
     limits, owners = rule_budget(), (rule,)
     while limits.clock_s() < 2:
         limits.record((0,), owners, (), limits.clock_s())
-    assert (not limits.let_through((0,), owners)) == is_cut
+    assert (not limits.within_budget((0,), owners)) == is_cut
 
 
 def test_shipped_rule_is_trusted_up_to_its_larger_budget() -> None:
@@ -109,9 +109,9 @@ def test_shipped_rule_is_trusted_up_to_its_larger_budget() -> None:
     assert rule.place.startswith(str(CATALOG))
     limits = rule_budget()
     limits.record((0,), (rule,), (), limits.clock_s() - 0.8 * INTERVAL_S)
-    assert limits.let_through((0,), (rule,)) == (0,)
+    assert limits.within_budget((0,), (rule,)) == (0,)
     limits.record((0,), (rule,), (), limits.clock_s() - 0.1 * INTERVAL_S)
-    assert limits.let_through((0,), (rule,)) == []
+    assert limits.within_budget((0,), (rule,)) == []
 
 
 def test_cost_of_a_line_is_shared_by_its_candidate_rules() -> None:
@@ -124,5 +124,5 @@ def test_cost_of_a_line_is_shared_by_its_candidate_rules() -> None:
 
 
 @pytest.mark.parametrize("limits", [RuleBudget(), RuleBudget(1, 1, Clock())], ids=["none", "all of the time"])
-def test_without_limits_nothing_is_passed_over(own: RuleSet, limits: RuleBudget) -> None:
+def test_without_limits_nothing_is_skipped(own: RuleSet, limits: RuleBudget) -> None:
     assert scanned(own, limits, lines(1000)).matched == 1000
