@@ -9,11 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.correlate.lifecycle import Lifecycle
-from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
@@ -25,26 +22,25 @@ from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.watch import LivenessWatch, Verdict
 from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
-from epicenter.rules.model.incident import Incident, Progress
+from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, Joined
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.placement.completion import completed
-from epicenter.rules.report.context import context_of, record_onset
-from epicenter.rules.report.report import attempt_of, progress_report, report
+from epicenter.rules.report.changes import ChangedIncidents
 
 ENDS: Final = (
     *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout", "stage-fail"),
     *("elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled", "k8s-evicted", "k8s-preempted"),
 )
-"""Classes that say that the job, or its launcher, has ended: missing logs after them mean nothing."""
+"""Classes that report the end of the job or its launcher: missing logs after them mean nothing."""
 
 MAX_KEPT_WINDOWED: Final = 10_000
 
 
 class Counts(msgspec.Struct):
-    """What became of the input, so that counts add up. `evicted`: groups that windows had no room for."""
+    """What the input led to, so that counts add up. `evicted`: groups that windows had no room for."""
 
     signals: int = 0
     late: int = 0
@@ -79,28 +75,29 @@ class Engine:
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._waiting = WaitingList(self._state.waiting, self._state.added)
         self._state.waiting = []
+        self._changes = ChangedIncidents(rules, self._state.lifecycle, self._state.liveness)
+        self._mark_changed, self._record_progress = self._changes.mark, self._changes.record_progress
+        self._attempt_of = self._changes.attempt_of
         self.reload(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
             self._state.liveness.timers,
             self._state.detectors.timers,
             self._state.lifecycle.timers,
         )
-        self._changed: dict[str, IncidentState] = {}
-        self._touched: dict[str, IncidentState] = {}
         self._windowed: deque[Signal] = deque(maxlen=MAX_KEPT_WINDOWED)
         self._joined: list[Joined] = []
         self._newest_verdict = next(reversed(self._state.liveness.verdicts), None)
 
     def reload(self, rules: RuleSet) -> None:
         """Continue with these rules. The state stays, except for windows whose definition has changed."""
-        self._rules = rules
+        self._rules = self._changes.rules = rules
         self._rule_by_verdict = rules_by_verdict(rules)
         self._relations = Relations(rules.edge_index.between, self._state.lifecycle.correlator.jobs_of, rules.topology)
         self._detectors = Detectors(rules, self._state.detectors)
 
     @property
     def counts(self) -> Counts:
-        """What became of the input so far."""
+        """The counts of the input so far."""
         correlator = self._state.lifecycle.correlator
         return msgspec.structs.replace(
             self._state.counts,
@@ -155,14 +152,14 @@ class Engine:
                 self._on_heartbeat(arrived)
         self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
-        return self._reports()
+        return self._changes.reports()
 
     def flush(self) -> list[Incident]:
         """The input has ended: process everything that waits, and return the incidents that changed."""
         newest_ns = self._waiting.newest_ns()
         changed = self.advance(max(newest_ns, self._state.watermark_ns))
         self._mark_changed(self._state.lifecycle.release_all())
-        return changed + self._reports()
+        return changed + self._changes.reports()
 
     def windowed(self) -> list[Signal]:
         """The newest 10,000 signals that windows made since the last call, in incidents or not."""
@@ -243,9 +240,6 @@ class Engine:
         progress = self._state.liveness.progress(cluster, job)
         return progress.pace_ns or 0 if progress else 0
 
-    def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
-        return attempt_of(incident, time_ns, self._rules, self._context_of(incident))
-
     def _on_rank_placement(self, rank_placement: RankPlacement) -> None:
         self._state.lifecycle.correlator.placement.record(rank_placement)
         if rank_placement.node and not rank_placement.address:
@@ -277,35 +271,3 @@ class Engine:
         for verdict in verdicts:
             if rule := self._rule_by_verdict.get(verdict.verdict):
                 self._on_signal(liveness_signal(rule, verdict))
-
-    def _mark_changed(self, incidents: Iterable[IncidentState]) -> None:
-        for incident in incidents:
-            incident.revision += 1
-            self._touched[incident.incident_id] = incident
-            record_onset(incident, self._state.lifecycle.correlator.placement, self._state.liveness)
-            if incident.revision == 1:
-                self._record_earlier(incident)
-            self._changed[incident.incident_id] = incident
-
-    def _record_progress(self) -> None:
-        """Record the progress of the jobs of changed incidents, before it advances."""
-        for incident in self._touched.values():
-            incident.progress = self._progress_of(incident)
-        self._touched.clear()
-
-    def _record_earlier(self, incident: IncidentState) -> None:
-        jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
-        incident.earlier = self._state.lifecycle.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)
-
-    def _context_of(self, incident: IncidentState) -> IncidentContext:
-        return context_of(incident, self._state.lifecycle.correlator.placement, self._state.liveness)
-
-    def _reports(self) -> list[Incident]:
-        self._record_progress()
-        changed, self._changed = self._changed, {}
-        due = [incident for incident in changed.values() if not incident.pending_until_ns]
-        return [report(incident, self._rules, self._context_of(incident)) for incident in due]
-
-    def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
-        found = {job: self._state.liveness.progress(incident.cluster, job) for job in incident.jobs}
-        return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}

@@ -1,4 +1,4 @@
-"""The error tree: the class says what to do."""
+"""The error tree: the class decides what to do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DeadLetterKind(StrEnum):
 
 
 class PipelineError(Exception):
-    """Base of every error that we raise on purpose; the message says what was found and what to do."""
+    """Base of every error that we raise on purpose; the message has what was found and what to do."""
 
 
 class ConfigError(PipelineError):
@@ -57,7 +57,7 @@ class InputError(PipelineError):
 
 
 class TransientError(PipelineError):
-    """A broker, store or target is away or busy: wait (`retry_after_s` if it asked for that) and try again."""
+    """A broker, store or target is unavailable or busy: wait (`retry_after_s` if it sent one) and try again."""
 
     retry_after_s: float | None = None
 

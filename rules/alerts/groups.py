@@ -18,7 +18,7 @@ from epicenter.rules.model.records import Position
 class Groups:
     """Keeps the members of `state.groups`, and the open incidents that may inhibit others.
 
-    `evaluate_at_ns` says when a group is due again if nothing happens to it; a group without an entry is due now.
+    `evaluate_at_ns` is when to evaluate a group again if nothing happens to it; a group without an entry is due now.
     """
 
     def __init__(self, routing: Routing, state: AlertState, decisions: Decisions):

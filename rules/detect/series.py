@@ -13,7 +13,7 @@ from epicenter.rules.packs.windows import WhenSpec
 class Entry(msgspec.Struct, frozen=True, array_like=True, order=True):
     """One input. `term` is its place among the names of `of`, -1 for one of `without`.
 
-    `value` is the text of the field that is counted by, `number` what is measured, else how many inputs it counts as.
+    `value` is the text of the counted field; `number` is the measured number, or else how many inputs it represents.
     """
 
     time_ns: int
@@ -27,8 +27,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Series(msgspec.Struct):
     """One group of one rule's window; `values` are those of `group_by`.
 
-    What came at or before `closed_ns` is settled; before `quiet_until_ns` no other signal is made. `due_ns` is when
-    silence will tell something, `timer_ns` the timer that is set for it.
+    Inputs at or before `closed_ns` are settled; before `quiet_until_ns` there is no other signal. `due_ns` is when
+    missing input will fulfil the condition, `timer_ns` the timer for it.
     """
 
     rule: str
@@ -65,8 +65,8 @@ class Series(msgspec.Struct):
 def in_window(when: WhenSpec, entries: list[Entry]) -> list[Entry]:
     """The entries in one window with the newest one, both ends included.
 
-    A sliding window ends at the newest entry; tumbling ones follow each other from 1970 on; a session continues while
-    no pause is longer than its gap, and reaches back at most `within`.
+    A sliding window ends at the newest entry; tumbling windows follow each other from 1970 on; a session lasts as long
+    as no pause is longer than its gap, and at most `within`.
     """
     newest_ns = entries[-1].time_ns
     if when.window == "tumbling":

@@ -29,7 +29,7 @@ def adapted(pattern: str) -> Adapted:
     """The pattern with a fixed end and named groups (`v1`, `v2`, …).
 
     Raises:
-        ValueError: it can't be searched in bulk; the message says why.
+        ValueError: it can't be searched in bulk; the message has the reason.
     """
     losses: list[str] = []
     whole = with_names(re.sub(r"\\[zZ]$", "$", pattern))

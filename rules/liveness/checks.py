@@ -1,4 +1,4 @@
-"""Checks of a job that still makes steps: slow steps, a rank that falls behind, nodes whose logs stopped."""
+"""Checks of a job that still completes steps: slow steps, a rank that falls behind, nodes whose logs stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:
 
 
 def lost_nodes(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Iterator[Finding]:
-    """Nodes whose logs stopped while the job still makes steps, for which it needs all its nodes; each once."""
+    """Nodes whose logs stopped while the job, which needs all its nodes, still completes steps; each once."""
     due_ns = watch.progress.stall_due_ns
     if due_ns is None or due_ns <= now_ns:
         return

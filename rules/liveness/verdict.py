@@ -45,6 +45,9 @@ _VERDICT_OF_CLASS: Final = {
 }
 """The verdict that a root cause found in a line implies."""
 
+QUIET_START_NS: Final = 300 * NS_PER_S
+"""A job whose workers logged within this time is still starting."""
+
 REPORTS_TO_COUNT: Final = 3
 MAX_CUTS: Final = 3
 """If lines of a node are cut off in more seconds than this, that is its usual output and means nothing."""
@@ -193,8 +196,11 @@ def _rank_behind(watch: JobWatch) -> Finding | None:
     return Finding(RANK_DEAD, lowest.node, rank, f"{_stopped(watch.progress)}; {text}")
 
 
-def not_started(watch: JobWatch) -> Finding | None:
-    """Ranks, or otherwise nodes, that never started; None if more than half are missing."""
+def not_started(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+    """Ranks, or otherwise nodes, that never started; None if more than half are missing, or if the job still logs."""
+    nodes = [streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes]
+    if any(of_node and of_node.worker.activity(now_ns - QUIET_START_NS, now_ns) for of_node in nodes):
+        return None
     missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
     if missing and len(missing) <= watch.world_size // 2:
         shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")

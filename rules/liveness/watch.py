@@ -48,7 +48,6 @@ from epicenter.rules.model.heartbeats import (
 )
 from epicenter.rules.model.times import NS_PER_S
 
-QUIET_START_NS: Final = 300 * NS_PER_S
 HOUR_NS: Final = 3600 * NS_PER_S
 INACTIVE_NS: Final = HOUR_NS
 """A job without a step for this long is not checked again until its next step."""
@@ -264,9 +263,7 @@ class LivenessWatch(msgspec.Struct):
 
     def _on_start_timer(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         has_begun = watch.progress.last_step is not None or watch.progress.has_ended
-        streams = [self.streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes]
-        is_quiet = not any(of_node and of_node.worker.activity(now_ns - QUIET_START_NS, now_ns) for of_node in streams)
-        finding = not_started(watch) if is_quiet and not has_begun else None
+        finding = None if has_begun else not_started(watch, self.streams, now_ns)
         return [self._declare(watch, finding, now_ns)] if finding else []
 
     def _declare(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:

@@ -17,13 +17,13 @@ CHECKPOINT: Final = "checkpoint"
 """The phase that a checkpoint begins and ends."""
 
 
-class _Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class _Sourced(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`source` is that of the line; it is keyword-only, so that subclasses add their own fields after it."""
 
     source: str = "worker"
 
 
-class _At(_Heard, frozen=True, gc=False):
+class _At(_Sourced, frozen=True, gc=False):
     """When and where; `job` and `node` are empty if the line does not name them."""
 
     event_time_ns: int

@@ -125,9 +125,9 @@ class Recurrence(msgspec.Struct, frozen=True):
 class Incident(msgspec.Struct, frozen=True):
     """One real failure: the document that every command prints and the store keeps. `progress` is by job.
 
-    `candidates` are the ranked root causes, the one of `root_cause` first. `missing` says in words which evidence is
-    missing; empty if it is complete. `verdict` says what missing logs mean (hung, rank-dead, ...); empty if no logs are
-    missing. `reopened` counts how often it came back after it was resolved.
+    `candidates` are the ranked root causes, the one of `root_cause` first. `missing` is the missing evidence, in words;
+    empty if it is complete. `verdict` is what missing logs mean (hung, rank-dead, ...); empty if no logs are missing.
+    `reopened` counts how often it came back after it was resolved.
     """
 
     incident_id: str

@@ -64,7 +64,7 @@ class Outcome(StrEnum):
 class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What became of a notification at one target, or why there was none.
 
-    `event_time` is the notification's, ISO 8601; `decided_ns` is the clock's; `reason` says why in words.
+    `event_time` is the notification's, ISO 8601; `decided_ns` is the clock's; `reason` is why, in words.
     """
 
     notification_id: str

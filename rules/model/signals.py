@@ -20,7 +20,7 @@ QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A rule's condition holds, for a line, a window or missing logs. `onset_ns` is when it began, as far as it says.
+    """A rule's condition holds, for a line, a window or missing logs. `onset_ns` is when it began, as far as known.
 
     `log` is the plain file of a line that names neither node nor job.
     """

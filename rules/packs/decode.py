@@ -77,7 +77,7 @@ def recovery(fields: Fields) -> Fields:
     """The meaning of the recovery action of an Xid 154: `verdict`. Newer drivers may have more actions."""
     wanted = fields.get("new_action", "")
     verdicts = {row["new_action"]: row["verdict"] for row in _rows("xid154.tsv")}
-    return fields | {"verdict": verdicts.get(wanted, f"do what the driver asks for: {wanted}")} if wanted else fields
+    return fields | {"verdict": verdicts.get(wanted, f"do what the driver requests: {wanted}")} if wanted else fields
 
 
 def xid(fields: Fields) -> Fields:

@@ -49,7 +49,7 @@ def check_extract(pattern: str) -> str:
     """The pattern itself, if its search time grows only linearly with the length of a line.
 
     Raises:
-        ValueError: says what to write instead.
+        ValueError: the message has what to write instead.
     """
     if re.match(r"\.[*+]", pattern):
         raise ValueError(f"{pattern!r}: starts with a repeat, which is slow on long lines: start it with ^")

@@ -26,10 +26,10 @@ _RAISED_IN_RAY = re.compile(r"\bray::[^\n]{1,160}? \(pid=\d{1,10}, ip=([\da-f.:]
 
 
 def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
-    """The signal with its job, rank and node, as far as the placement knows them; `pod` is the one that it is about.
+    """The signal with its job, rank and node, as far as the placement has them; `pod` is the one that it is about.
 
-    Where a line names nodes in a list (`node[0001,0003]`), the first of them is the signal's node. A single
-    task of srun or JAX (`task:7`) that a line names is its rank, when the line states no rank.
+    If a line names nodes in a list (`node[0001,0003]`), its node is the first of them. If a line without a rank names a
+    single task of srun or JAX (`task:7`), that is its rank.
     """
     pod = pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]
     if pod and not signal.job:

@@ -111,7 +111,7 @@ def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
 
 
 def _chain_order(candidate: Candidate) -> tuple[int, int, str, str, int, str]:
-    """By onset; an explained signal that was noticed by waiting is placed at its report."""
+    """By onset; an explained failure that was noticed by waiting comes at the time of its report."""
     order = onset_order(candidate.signal)
     is_reported_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING
     return (candidate.signal.event_time_ns, *order[1:]) if is_reported_late else order

@@ -143,7 +143,7 @@ def test_registers_without_meaning_are_left_out(line: dict[str, str]) -> None:
 
 def test_recovery_actions_are_described() -> None:
     assert recovery({"new_action": "Drain P2P"})["verdict"] == "stop peer-to-peer jobs on the GPU, then reset it"
-    assert recovery({"new_action": "Swap It"})["verdict"] == "do what the driver asks for: Swap It"
+    assert recovery({"new_action": "Swap It"})["verdict"] == "do what the driver requests: Swap It"
     assert recovery({"code": "79"}) == {"code": "79"}
 
 
