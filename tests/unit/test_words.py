@@ -27,6 +27,7 @@ INSTEAD = {
     "handover": "evidence",
     "ask": "query, request",
     "asked": "queries, requests",
+    "blame": "suspects",
     "came": "arrived, received",
     "hear": "receive, heartbeat",
     "hearing": "operator actions",
@@ -39,6 +40,7 @@ INSTEAD = {
     "said": "reported, output, operator actions",
     "saying": "operator actions",
     "somebody": "the role or the person",
+    "stand": "is",
     "standing": "precedence",
     "teller": "notifier",
     "telling": "report, notify",
@@ -55,7 +57,6 @@ IN_TESTS = {
     "beside": "next to, with",
     "heard": "received, reported",
     "kept": "stored, cached, retained",
-    "stand": "is",
     "tell": "report, name",
 }
 """Words that names of tests don't use either: a name says subject, behaviour and condition."""
@@ -77,7 +78,7 @@ MEANT = {
     ("bench/accuracy_score.py", "one"): "a figure: a failure is one incident",
     ("tests/unit/bench/test_accuracy.py", "one"): "a figure: a failure is one incident",
     **dict.fromkeys(
-        (("tests/unit/compatibility", word) for word in ("goes_on", "one", "said", "tell", "told")), "as is"
+        (("tests/unit/compatibility", word) for word in ("goes_on", "one", "said", "tell", "told")), "as it was"
     ),
 }
 """Where one of these words is the field's own, by file or folder."""

@@ -127,7 +127,7 @@ def test_every_version_s_line_makes_a_row(line: str, group: str, rank: int, expe
         ),
     ],
 )
-def test_ranks_that_a_report_blames_are_recorded(line: str, expected: set[int]) -> None:
+def test_ranks_that_a_report_accuses_are_recorded(line: str, expected: set[int]) -> None:
     assert a_table(line).named_by_job["A"].keys() == expected
 
 

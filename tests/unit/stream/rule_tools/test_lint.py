@@ -59,8 +59,8 @@ def test_rules_that_may_share_a_line_are_accepted(tmp_path: Path, change: tuple[
 
 def test_a_failure_in_a_harmless_line_is_found(tmp_path: Path) -> None:
     harmless = TWO.replace("mine-one", "harmless").replace("role: root", "role: harmless", 1)
-    beside = harmless.replace("went wrong: \\d", "^it ", 1)
-    found = [problem for problem in problems_of(tmp_path, beside) if "harmless line" in problem]
+    narrower = harmless.replace("went wrong: \\d", "^it ", 1)
+    found = [problem for problem in problems_of(tmp_path, narrower) if "harmless line" in problem]
     assert found[0].endswith("matches this harmless line as a failure: narrow one of them: it went wrong: 1")
 
 

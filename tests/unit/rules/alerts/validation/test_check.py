@@ -208,9 +208,9 @@ def test_a_mistake_is_reported_with_its_line(text: str, problem: str, tmp_path: 
     assert problem in problems_of(tmp_path, text)
 
 
-def routes(*lines: str, beside: str = "") -> str:
+def routes(*lines: str, options: str = "") -> str:
     inner = "".join(f"    - {line}\n" for line in lines)
-    return f"route:\n  targets: [chat, oncall]\n  routes:\n{inner}{beside}"
+    return f"route:\n  targets: [chat, oncall]\n  routes:\n{inner}{options}"
 
 
 SETS_TEAM = "labels: [{match: {job: '1*'}, set: {team: ml}}]"
@@ -250,12 +250,12 @@ SETS_TEAM = "labels: [{match: {job: '1*'}, set: {team: ml}}]"
             id="contradicts itself",
         ),
         pytest.param(
-            routes("match: {team: ops}", beside=SETS_TEAM),
+            routes("match: {team: ops}", options=SETS_TEAM),
             "4: route.routes.0.match.team: no team fits ops: write ml",
             id="an unknown team",
         ),
         pytest.param(
-            routes("match: {team: ml}", "match: {team: ''}", "match: {severity: info}", beside=SETS_TEAM),
+            routes("match: {team: ml}", "match: {team: ''}", "match: {severity: info}", options=SETS_TEAM),
             "6: route.routes.2: no incident reaches this route: earlier routes take all of its incidents: "
             "move it before them, or write `continue: true` there",
             id="with and without a team",
@@ -273,7 +273,7 @@ def test_a_route_that_no_incident_can_reach_is_a_problem(text: str, problem: str
         routes("match: {class: xid-79}", "match: {class: 'xid-*'}"),
         routes("match: {node: 'rack1-*'}", "match: {node: '*-n1'}"),
         routes("{match: {job: a}, routes: [{match: {job: b}}]}"),
-        routes("match: {team: ml}", "match: {team: '!ml'}", beside=SETS_TEAM),
+        routes("match: {team: ml}", "match: {team: '!ml'}", options=SETS_TEAM),
         routes("match: {node: ''}", "match: {node: '*'}"),
     ],
 )
