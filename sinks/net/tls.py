@@ -26,7 +26,7 @@ class Fault(StrEnum):
 
 
 SERVER_SIDE: Final = (Fault.EXPIRED, Fault.NOT_YET_VALID)
-"""Faults to fix on the server; no setting of ours helps."""
+"""Faults to fix on the server; no setting of epicenter helps."""
 
 
 class Found(msgspec.Struct, frozen=True):
