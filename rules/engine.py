@@ -20,7 +20,8 @@ from epicenter.rules.event_time.waiting import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
-from epicenter.rules.liveness.watch import LivenessWatch, Verdict
+from epicenter.rules.liveness.verdict import Verdict
+from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, Joined

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from epicenter.rules.liveness.verdict import BUFFERED, CUT_OFF, SHIPPER_SILENT
-from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.liveness.verdict import BUFFERED, CUT_OFF, SHIPPER_SILENT, Verdict
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.ledger import Gap
 

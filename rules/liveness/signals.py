@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from epicenter.rules.liveness.verdict import HUNG
-from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.liveness.verdict import HUNG, Verdict
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.ruleset import Rule, RuleSet

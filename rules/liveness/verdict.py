@@ -69,6 +69,39 @@ class Finding(msgspec.Struct, frozen=True):
     onset_ns: int = 0
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What missing logs mean. `onset_ns` is the last sign of progress, `time_ns` the time of the verdict.
+
+    In `fields`, an unknown last step is -1.
+    """
+
+    verdict: str
+    cluster: str
+    job: str
+    node: str
+    rank: int | None
+    time_ns: int
+    onset_ns: int
+    text: str
+    fields: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
+        """The verdict on a job now."""
+        progress = watch.progress
+        return cls(
+            verdict=finding.verdict,
+            cluster=progress.cluster,
+            job=progress.job,
+            node=finding.node or progress.node,
+            rank=finding.rank,
+            time_ns=now_ns,
+            onset_ns=finding.onset_ns or progress.last_step_ns or watch.placed_ns or watch.first_ns,
+            text=finding.text,
+            fields={"verdict": finding.verdict, "last_step": str(progress.written_last_step)},
+        )
+
+
 def verdict_of(ranked: Sequence[Signal]) -> str:
     """The verdict of an incident with these signals, likeliest cause first; empty if no logs are missing.
 

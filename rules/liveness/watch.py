@@ -31,6 +31,7 @@ from epicenter.rules.liveness.verdict import (
     SHIPPER_SILENT,
     STRENGTH,
     Finding,
+    Verdict,
     find,
     not_started,
     shipper_silent,
@@ -59,23 +60,6 @@ FORGET_ENDED_HOURS: Final = 2
 """The same for a job that has ended: missing logs mean nothing any more."""
 
 MAX_KEPT_VERDICTS: Final = 1_000
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What missing logs mean. `onset_ns` is the last sign of progress, `time_ns` the time of the verdict.
-
-    In `fields`, an unknown last step is -1.
-    """
-
-    verdict: str
-    cluster: str
-    job: str
-    node: str
-    rank: int | None
-    time_ns: int
-    onset_ns: int
-    text: str
-    fields: dict[str, str] = {}
 
 
 class HeartbeatEffect(NamedTuple):
@@ -273,18 +257,7 @@ class LivenessWatch(msgspec.Struct):
         return self._record(watch, finding, now_ns)
 
     def _record(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
-        progress = watch.progress
-        recorded = Verdict(
-            verdict=finding.verdict,
-            cluster=progress.cluster,
-            job=progress.job,
-            node=finding.node or progress.node,
-            rank=finding.rank,
-            time_ns=now_ns,
-            onset_ns=finding.onset_ns or progress.last_step_ns or watch.placed_ns or watch.first_ns,
-            text=finding.text,
-            fields={"verdict": finding.verdict, "last_step": str(progress.written_last_step)},
-        )
+        recorded = Verdict.of(watch, finding, now_ns)
         self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], recorded]
         return recorded
 

@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from epicenter.ingest.collect.source import Sources
-from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Match

@@ -11,7 +11,7 @@ from epicenter.ingest.collect.source import Sources
 from epicenter.rules.detect.signal import match_of
 from epicenter.rules.engine import Engine
 from epicenter.rules.event_time.watermark import Watermark
-from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, Joined
 from epicenter.rules.model.records import Match

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epicenter.rules.engine import Engine
 from epicenter.rules.liveness.gaps import gap_of
-from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import Match
 from epicenter.stream.kafka.messages import Part, ProgressTick, ScanMessage
