@@ -1,1 +1,1 @@
-"""The Model Context Protocol server: what language models may ask."""
+"""The Model Context Protocol server: read-only tools for language models."""

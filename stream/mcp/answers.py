@@ -1,4 +1,4 @@
-"""What the MCP server's tools answer: read from the store, bounded in size, log text marked as untrusted."""
+"""Answers of the MCP server's tools: read from the store, bounded in size, log text marked as untrusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from epicenter.stream.store.evidence import query, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 
 MAX_BYTES: Final = 32_768
-"""Of a tool's structured answer; what has no room is counted under `left_out`."""
+"""Most bytes of a tool's structured answer; `left_out` counts what does not fit."""
 
 MAX_TEXT_BYTES: Final = 2_000
 ROOM_FOR_COUNTS_BYTES: Final = 400
@@ -37,7 +37,7 @@ Answer = dict[str, Any]
 
 
 def incidents(settings: Settings, limit: int, since: str, **wanted: str) -> Answer:
-    """Incidents in short, open ones first, then the newest; `wanted` as the question `incidents` takes it."""
+    """Incidents in short, open ones first, then the newest; `wanted` are filters of the query `incidents`."""
     filters = {name: value for name, value in wanted.items() if value}
     found = query(settings, "incidents", limit=limit + 1, since_ns=time_of(since) if since else 0, **filters)
     shown = [_brief(incident_of(document, "store")) for document in found[:limit]]
@@ -45,7 +45,7 @@ def incidents(settings: Settings, limit: int, since: str, **wanted: str) -> Answ
 
 
 def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
-    """The whole document at a revision, 0 for the newest, with who was told of it."""
+    """The whole document at a revision, 0 for the newest, and its notifications."""
     found = stored_incident(settings, incident_id, revision)
     document = msgspec.to_builtins(found)
     for name in ("chain", "evidence"):
@@ -60,24 +60,24 @@ def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
 
 
 def pack(settings: Settings, incident_id: str, most_bytes: int) -> tuple[str, Answer]:
-    """The evidence pack as Markdown, and the same as JSON has it; each within the size."""
+    """The evidence pack as Markdown and as JSON, each within the size."""
     whole = stored_pack(settings, incident_id)
     return as_markdown(whole, most_bytes).decode(), orjson.loads(as_json(whole, most_bytes))
 
 
 def evidence(settings: Settings, reference: str, around: Around) -> Answer:
-    """The lines at a reference that the store knows; no other file can be read in this way.
+    """The lines at a reference, if the store has matched lines there; other files can't be read.
 
     Raises:
-        ValueError: it is no reference.
-        InputError: the store does not know it, or nothing is found at it.
+        ValueError: this is not a reference.
+        InputError: the store does not know it, or its line is not found.
     """
     place, expected = parse(reference), ""
     if isinstance(place, LineReference):
         line = query(settings, "line", source=place.source, number=place.number)
         if not line:
             raise InputError(
-                f"{defused(reference)}: the store knows no such line: only lines that a rule fits are read"
+                f"{defused(reference)}: no such line in the store: only lines that match a rule can be read"
             )
         expected = line["line"]["text"]
     found = _safe({"notice": NOTICE, **msgspec.to_builtins(find(settings, reference, around, expected=expected))})
@@ -88,23 +88,23 @@ def evidence(settings: Settings, reference: str, around: Around) -> Answer:
 
 
 def jobs(settings: Settings) -> Answer:
-    """Jobs of the last day: nodes, ranks, newest step, when last heard, open incidents."""
+    """Jobs of the last day: nodes, ranks, newest step, last heartbeat, open incidents."""
     rows = [{**row, "heard": _iso(row["heard_ns"])} for row in query(settings, "jobs")]
     return _bounded(_safe({"notice": NOTICE, "jobs": rows}), "jobs")
 
 
 def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
-    """How far a job and its ranks have come, and which ranks to look at first.
+    """The progress of a job and its ranks, and which ranks to look at first.
 
     Raises:
-        InputError: nothing was heard of the job, or jobs of several clusters have this name.
+        InputError: the job has no heartbeats, or several clusters have a job of this name.
     """
     clusters = [cluster] if cluster else [row["cluster"] for row in query(settings, "jobs") if row["job"] == job]
     if len(clusters) > 1:
-        raise InputError(f"job {defused(job)}: there is one in each of {', '.join(clusters)}: say which cluster")
+        raise InputError(f"job {defused(job)}: exists in several clusters: {', '.join(clusters)}: give the cluster")
     rows = query(settings, "ranks", cluster=clusters[0], job=job) if clusters else []
     if not rows:
-        raise InputError(f"job {defused(job)}: nothing was heard of it")
+        raise InputError(f"job {defused(job)}: no heartbeats from it")
     grid = grid_of(rows, time_ns())
     by_state: dict[str, list[int]] = {}
     for cell in grid.cells:
@@ -123,7 +123,7 @@ def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
 
 
 def similar(settings: Settings, incident_id: str, limit: int) -> Answer:
-    """Other incidents of the same class, node, GPU or job, the most similar first, and what people said of them."""
+    """Other incidents of the same class, node, GPU or job, the most similar first, with the feedback on them."""
     full_id = stored_incident(settings, incident_id).incident_id
     found = msgspec.convert(query(settings, "similar", id=full_id, limit=limit), list[Similar])
     shown = [
@@ -133,7 +133,7 @@ def similar(settings: Settings, incident_id: str, limit: int) -> Answer:
 
 
 def silences(settings: Settings, with_ended: bool) -> Answer:
-    """What nobody wants to hear of for a while."""
+    """The silences: active ones, or all."""
     shown = [
         {**silence, "begins": _iso(silence["begins_ns"]), "ends": _iso(silence["ends_ns"])}
         for silence in query(settings, "silences", all=int(with_ended))
@@ -142,10 +142,10 @@ def silences(settings: Settings, with_ended: bool) -> Answer:
 
 
 def time_of(text: str) -> int:
-    """Nanoseconds of `2h` ago, or of an ISO 8601 time, UTC when it does not say otherwise.
+    """Nanoseconds of `2h` ago, or of an ISO 8601 time, in UTC unless it names a zone.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: this is neither.
     """
     if re.fullmatch(r"[\d.]+[a-z]+", text):
         return max(0, time_ns() - duration_ns(text))
@@ -174,7 +174,7 @@ def _brief(incident: Incident) -> Answer:
 
 
 def _marked(row: Mapping[str, Any], reference: str) -> Answer:
-    """A link or a line with its reference, its text under a name that says what it is."""
+    """A link or a line with its reference, and its text under a name that marks it as untrusted."""
     fields = {name: value for name, value in row.items() if name != "text"}
     return {**fields, "reference": reference, "untrusted_log_text": row["text"]}
 
@@ -189,7 +189,7 @@ def _iso(time_ns: int) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """The same with every text inert, short, and without what looks like a tag or a speaker; the notice is ours."""
+    """The same with every text sanitized, short, and without anything like a tag or a speaker; except the notice."""
     if isinstance(value, str):
         return value if value == NOTICE else "\n".join(cut(defused(line), MAX_TEXT_BYTES) for line in value.split("\n"))
     if isinstance(value, Mapping):
@@ -198,9 +198,9 @@ def _safe(value: Any) -> Any:
 
 
 def _bounded(answer: Answer, *parts: str | tuple[str, Answer]) -> Answer:
-    """The answer with the ends of these lists and mappings left out, the first of them first, until it is small enough.
+    """The answer within its size: shortens these lists and mappings, in this order, until it is small enough.
 
-    A part is named, with what holds it where that is not the answer itself.
+    A part is the name of a field of the answer, or a name and the mapping that holds it.
     """
     left_out: dict[str, int] = {}
     for part in parts:

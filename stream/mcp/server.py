@@ -1,4 +1,4 @@
-"""`epicenter mcp`: the Model Context Protocol, so that language models can look incidents up, and change nothing."""
+"""`epicenter mcp`: the Model Context Protocol. Language models can look up incidents and change nothing."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ PATH: Final = "/mcp"
 MAX_CLOSE_S: Final = 2
 
 Result = TypeVar("Result")
-IncidentId = Annotated[str, Field(description="Id of an incident, a beginning of it, or `newest`", max_length=64)]
-Limit = Annotated[int, Field(ge=1, le=100, description="How many at most")]
+IncidentId = Annotated[str, Field(description="Id of an incident, the start of it, or `newest`", max_length=64)]
+Limit = Annotated[int, Field(ge=1, le=100, description="Return at most this many")]
 Word = Annotated[str, Field(max_length=200)]
 
 
 def build(settings: Settings) -> MCPServer[Any]:
-    """The server with its tools, a resource and a prompt; it has not begun to serve."""
+    """The server with its tools, a resource and a prompt; not yet serving."""
     reader = _Reader(settings)
     server: MCPServer[Any] = MCPServer(
         "epicenter",
@@ -62,24 +62,24 @@ def build(settings: Settings) -> MCPServer[Any]:
 
 
 def serve_stdio(settings: Settings) -> None:
-    """Speak the protocol on standard input and output until the client hangs up."""
+    """Serve the protocol on standard input and output until the client closes them."""
     build(settings).run()
 
 
 def serve_http(settings: Settings, host: str, port: int) -> None:
-    """Speak it over HTTP (streamable) on the loopback, until told to stop.
+    """Serve it over HTTP (streamable) on the loopback until a signal stops it.
 
     Raises:
         ConfigError: the host is not this machine's loopback, or the port is taken.
     """
     if not is_loopback(host):
-        raise ConfigError([f"--http {host}: this server has no users and no passwords: only 127.0.0.1 or ::1"])
+        raise ConfigError([f"--http {host}: this server has no authentication: write 127.0.0.1 or ::1"])
     try:
         listening = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, reuse_port=False
         )
     except OSError as error:
-        raise ConfigError([f"--http {host}:{port}: can't listen there: {error.strerror}"]) from error
+        raise ConfigError([f"--http {host}:{port}: can't listen: {error.strerror}"]) from error
     chosen = listening.getsockname()[1]
     names = [f"{name}:{chosen}" for name in ("127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host)]
     application = build(settings).streamable_http_app(
@@ -98,7 +98,7 @@ def serve_http(settings: Settings, host: str, port: int) -> None:
 
 
 def explain(incident_id: IncidentId) -> str:
-    """Go through the evidence of an incident and say what to do."""
+    """Examine the evidence of an incident and advise what to do."""
     return (
         f"Call explain_incident for incident {incident_id!r}. Say in three sentences what came first, how sure that is,"
         " and what it led to. Check the cause's line with get_evidence, look at similar_incidents, and name what speaks"
@@ -108,14 +108,14 @@ def explain(incident_id: IncidentId) -> str:
 
 
 class _Reader:
-    """The tools. One question at a time: the embedded store wants one caller, and is let go of after each."""
+    """The tools. One query at a time: the embedded store allows one caller, and is closed after each."""
 
     def __init__(self, settings: Settings):
         self._settings = settings
         self._thread = ThreadPoolExecutor(1, "mcp-store")
 
     def tools(self) -> list[Callable[..., Any]]:
-        """All of them."""
+        """All tools."""
         return [
             self.list_incidents,
             self.search_incidents,
@@ -138,14 +138,14 @@ class _Reader:
         since: Annotated[Word, Field(description="Seen since: `2h` ago, or an ISO 8601 time")] = "",
         limit: Limit = 20,
     ) -> CallToolResult:
-        """List incidents in short, open ones first, then the newest. What is left empty fits all."""
+        """List incidents in short, open ones first, then the newest. An empty filter matches all."""
         wanted = {"status": status, "class": failure_class, "node": node, "job": job, "cluster": cluster}
         return await self._result(lambda: answers.incidents(self._settings, limit, since, **wanted))
 
     async def search_incidents(
         self, words: Annotated[str, Field(min_length=1, max_length=400)], limit: Limit = 20
     ) -> CallToolResult:
-        """Find incidents in which all of these words stand (at most 8): titles, nodes, jobs, log lines."""
+        """Find incidents that contain all of these words (at most 8) in titles, nodes, jobs or log lines."""
         return await self._result(lambda: answers.incidents(self._settings, limit, "", words=words))
 
     async def get_incident(
@@ -153,7 +153,7 @@ class _Reader:
         incident_id: IncidentId,
         revision: Annotated[int, Field(ge=0, description="0 for the newest")] = 0,
     ) -> CallToolResult:
-        """Get the whole document of an incident, and who was told of it."""
+        """Get the whole document of an incident, and its notifications."""
         return await self._result(lambda: answers.incident(self._settings, incident_id, revision))
 
     async def explain_incident(
@@ -165,11 +165,13 @@ class _Reader:
 
     async def get_evidence(
         self,
-        reference: Annotated[str, Field(max_length=400, description="As a pack or an incident has it: FILE:LINE …")],
+        reference: Annotated[
+            str, Field(max_length=400, description="From an evidence pack or an incident: FILE:LINE …")
+        ],
         before: Annotated[int, Field(ge=0, le=50)] = 5,
         after: Annotated[int, Field(ge=0, le=50)] = 5,
     ) -> CallToolResult:
-        """Get the log line that a reference leads to, with lines around it; or the figures of a silence."""
+        """Get the log line of a reference with lines around it, or the figures behind a verdict on missing logs."""
         return await self._result(lambda: answers.evidence(self._settings, reference, Around(before, after)))
 
     async def list_jobs(self) -> CallToolResult:
@@ -177,15 +179,15 @@ class _Reader:
         return await self._result(lambda: answers.jobs(self._settings))
 
     async def job_progress(self, job: Word, cluster: Word = "") -> CallToolResult:
-        """Say how far a job and its ranks have come: newest step, ranks that are silent or behind."""
+        """Get the progress of a job and its ranks: newest step, ranks that are silent or behind."""
         return await self._result(lambda: answers.job_progress(self._settings, job, cluster))
 
     async def similar_incidents(self, incident_id: IncidentId, limit: Limit = 8) -> CallToolResult:
-        """Find incidents of the same class, node, GPU or job, and what people said of them."""
+        """Find incidents of the same class, node, GPU or job, with the feedback on them."""
         return await self._result(lambda: answers.similar(self._settings, incident_id, limit))
 
     async def list_silences(self, with_ended: bool = False) -> CallToolResult:
-        """List what nobody wants to be told of for a while."""
+        """List silences: labels of incidents that are muted for a while."""
         return await self._result(lambda: answers.silences(self._settings, with_ended))
 
     async def incident_markdown(self, incident_id: str) -> str:
@@ -210,7 +212,7 @@ class _Reader:
 
 
 def _tool(function: Callable[..., Any]) -> Tool:
-    """A tool that only reads, and refuses arguments that it does not know."""
+    """A read-only tool that refuses unknown arguments."""
     tool = Tool.from_function(
         function,
         annotations=ToolAnnotations(

@@ -1,4 +1,4 @@
-"""`epicenter dead-letters replay`: original records go back to the partition that they came from, as new records."""
+"""`epicenter dead-letters replay`: sends original records to their partition again, as new records."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ DEAD_LETTERS_A_ROUND: Final = 200
 
 
 def replay_dead_letters(settings: Settings, dead_letter_ids: Sequence[str], reason: str, as_json: bool) -> bool:
-    """Send the records of these letters again, or those of all letters never sent again whose reason holds `reason`.
+    """Replay these dead letters, or all never replayed ones whose reason contains `reason`.
 
-    True when a letter was refused; each has its message on standard error.
+    True if one was refused; each prints a message on standard error.
 
     Raises:
         TransientError: the store or Kafka is unreachable.
@@ -62,30 +62,30 @@ async def _replay(settings: Settings, dead_letters: StoredDeadLetters, ids: Sequ
                         replays.append(await _send_again(dead_letters, broker, dead_letter_id))
                     except RecordError as error:
                         refused += 1
-                        click.echo(f"{dead_letter_id}: not sent again: {error}", err=True)
+                        click.echo(f"{dead_letter_id}: not replayed: {error}", err=True)
             finally:
                 if replays:
                     dead_letters.record(replays)
             for replay in replays:
                 click.echo(orjson.dumps(msgspec.to_builtins(replay)) if as_json else replay_line(replay))
             sent += len(replays)
-    click.echo(f"{sent} sent again" + (f", {refused} refused" if refused else ""), err=True)
+    click.echo(f"{sent} replayed" + (f", {refused} refused" if refused else ""), err=True)
     return refused > 0
 
 
 def replay_line(replay: Replay) -> str:
-    """What was done, on one line."""
+    """A replay on one line."""
     first, sent = (
         sanitize(f"{replay.first.source}:{replay.first.offset}"),
         f"{replay.sent.source}:{replay.sent.offset}",
     )
-    return f"{replay.dead_letter_id}  {first} sent again as {sent} (replay {replay.number})"
+    return f"{replay.dead_letter_id}  {first} replayed as {sent} (replay {replay.number})"
 
 
 async def _send_again(dead_letters: StoredDeadLetters, broker: _Broker, dead_letter_id: str) -> Replay:
     document = dead_letters.get(dead_letter_id)
     if document is None:
-        raise RecordError("the store does not hold it any more")
+        raise RecordError("no longer in the store")
     dead_letter = dead_letter_of(document)
     made_by = dead_letters.replay_that_made(dead_letter.position)
     first = made_by.first if made_by else dead_letter.position
@@ -95,7 +95,7 @@ async def _send_again(dead_letters: StoredDeadLetters, broker: _Broker, dead_let
 
 
 class _Broker:
-    """Kafka, spoken to when the first record is to be sent."""
+    """Kafka; connects when the first record is sent."""
 
     def __init__(self, settings: Settings):
         names = TopicNames(settings.prefix)
@@ -117,7 +117,7 @@ class _Broker:
         """The position of the new record.
 
         Raises:
-            RecordError: it can't be sent again; the message says why.
+            RecordError: it can't be replayed, with the reason.
             TransientError: Kafka is unreachable.
         """
         partition = self._partition_of(dead_letter)
@@ -128,7 +128,7 @@ class _Broker:
         try:
             producer = await self._started()
             if partition.partition not in await producer.partitions_for(partition.topic):
-                raise RecordError(f"{self._address} has no partition {partition.topic}/{partition.partition} any more")
+                raise RecordError(f"{self._address} no longer has partition {partition.topic}/{partition.partition}")
             value = (
                 dead_letter.value
                 if self._is_whole(dead_letter, partition)
@@ -143,7 +143,7 @@ class _Broker:
                 headers=headers,
             )
         except UnknownTopicOrPartitionError as error:
-            raise RecordError(f"{self._address} has no topic {partition.topic} any more") from error
+            raise RecordError(f"{self._address} no longer has topic {partition.topic}") from error
         except KafkaError as error:
             if not error.retriable:
                 raise RecordError(f"{self._address} refuses it: {error!r}") from error
@@ -155,16 +155,16 @@ class _Broker:
     def _partition_of(self, dead_letter: DeadLetter) -> TopicPartition:
         topic, _, number = dead_letter.position.source.rpartition("/")
         if dead_letter.kind is DeadLetterKind.CORRUPT_BATCH:
-            raise RecordError("these bytes are a whole batch that can't be unpacked; ask its sender to send it again")
+            raise RecordError("this is a whole batch that can't be decompressed: let its sender send it again")
         if topic not in self._topics or not number.isdecimal():
             raise RecordError(
-                f"it came from {sanitize(dead_letter.position.source)}, which is none of our topics. A file is read "
-                "again with `epicenter run --once FILE`; another raw topic needs its name in EPICENTER_RAW_TOPIC"
+                f"it came from {sanitize(dead_letter.position.source)}, which is not one of epicenter's topics. For "
+                "a file, run `epicenter run --once FILE`; for another raw topic, set EPICENTER_RAW_TOPIC"
             )
         return TopicPartition(topic, int(number))
 
     def _is_whole(self, dead_letter: DeadLetter, partition: TopicPartition) -> bool:
-        """Whether it holds the record as it came: on our own topics, what is redacted has never been anything else."""
+        """Whether it holds the original record. On epicenter's topics, a redacted record is the original."""
         is_redacted = MARK_BEGINS in dead_letter.value and partition.topic == self._raw_topic
         return len(dead_letter.value) == dead_letter.size_bytes and not is_redacted
 
@@ -188,7 +188,7 @@ class _Broker:
         return self._producer
 
     async def _fetched(self, dead_letter: DeadLetter, partition: TopicPartition) -> bytes:
-        """The value as it came, of which the letter keeps the beginning only, or no secrets, from where it stood."""
+        """The original value from its position; the dead letter has only its beginning, or a redacted copy."""
         record = await self._record_at(partition, dead_letter.position.offset)
         value = bytes(record.value or b"") if record else b""
         redacted = bytes_without_secrets(self._redactor, value)
@@ -197,8 +197,8 @@ class _Broker:
         ):
             place = f"{dead_letter.position.source}:{dead_letter.position.offset}"
             raise RecordError(
-                f"only {len(dead_letter.value)} of its {dead_letter.size_bytes} bytes are kept, and {place} does not "
-                "hold it any more; ask its sender to send it again"
+                f"only {len(dead_letter.value)} of its {dead_letter.size_bytes} bytes are stored, and {place} "
+                "no longer holds it: let its sender send it again"
             )
         return value
 

@@ -1,4 +1,4 @@
-"""A dead letter by its id, or by how its id begins."""
+"""A dead letter by its id, or the start of it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def find(settings: Settings, dead_letter_id: str) -> dict[str, Any]:
     """The document of a dead letter.
 
     Raises:
-        InputError: there is none, or more than one begins like that.
+        InputError: none matches, or more than one.
     """
     if not dead_letter_id.isalnum():
-        raise InputError(f"{sanitize(dead_letter_id)}: no dead letter's id: they are made of letters and digits")
+        raise InputError(f"{sanitize(dead_letter_id)}: not the id of a dead letter: ids have only letters and digits")
     document = from_page(settings, f"api/dead-letters/{dead_letter_id}")
     if document is None:
         document = from_store(settings, lambda client: StoredDeadLetters(client).get(dead_letter_id))
     if not document:
-        raise InputError(f"{dead_letter_id}: no such dead letter, or more than one begins like that")
+        raise InputError(f"{dead_letter_id}: no such dead letter, or several ids start like that")
     return dict(document)

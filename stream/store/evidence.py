@@ -1,4 +1,4 @@
-"""The hand-over's questions, put to the page of the epicenter that holds the store, else to the store; only reading."""
+"""Queries for evidence: through the page of the epicenter that has the store open, else from the store; read-only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from epicenter.stream.store.lookup import from_page, from_store
 
 
 def query(settings: Settings, question: str, **parameters: object) -> Any:
-    """What is found; None when there is no such thing.
+    """The result of a query; None if there is none.
 
     Raises:
         InputError: there is no embedded store yet.
@@ -37,19 +37,19 @@ def query(settings: Settings, question: str, **parameters: object) -> Any:
 
 
 def stored_incident(settings: Settings, incident_id: str, revision: int = 0) -> Incident:
-    """A stored incident, by its id, a beginning of it, or `newest`.
+    """A stored incident, by its id, the start of it, or `newest`.
 
     Raises:
-        InputError: there is none, or more than one begins like that.
+        InputError: none matches, or more than one.
     """
     return incident_of(_answer_for_incident(settings, "incident", incident_id, revision), incident_id)
 
 
 def stored_pack(settings: Settings, incident_id: str) -> Pack:
-    """The evidence of a stored incident, with what the store knows of it beside its document.
+    """The evidence of a stored incident, with what the store has in addition to its document.
 
     Raises:
-        InputError: there is none, or more than one begins like that.
+        InputError: none matches, or more than one.
     """
     evidence = _answer_for_incident(settings, "evidence", incident_id, 0)
     incident = incident_of(evidence["document"], incident_id)
@@ -64,9 +64,9 @@ def stored_pack(settings: Settings, incident_id: str) -> Pack:
 def _answer_for_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:
     shown = sanitize(incident_id[:80])
     if not (incident_id.isascii() and incident_id.isalnum() and len(incident_id) <= 64):
-        raise InputError(f"{shown}: no incident id: they are made of letters and digits")
+        raise InputError(f"{shown}: not an incident id: ids have only letters and digits")
     found = query(settings, question, id=incident_id, revision=revision)
     if not found:
-        what = f"no revision {revision} of it is kept" if revision else "or more than one begins like that"
+        what = f"or no revision {revision} of it" if revision else "or several ids start like that"
         raise InputError(f"{shown}: no such incident, {what}")
     return dict(found)

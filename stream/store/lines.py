@@ -1,4 +1,4 @@
-"""`epicenter logs`: a reference is followed to the line itself: in the file, else in the store, else in Kafka."""
+"""`epicenter logs`: finds the line of a reference: in the file, else the store, else Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from epicenter.stream.settings import Settings
 from epicenter.stream.store.evidence import query, stored_incident
 
 MAX_LINE_LENGTH: Final = 65_536
-"""So many characters of a line are shown."""
+"""At most this many characters of a line are shown."""
 
 KAFKA_ANSWERS_S: Final = 10.0
 METADATA_POLL_S: Final = 0.05
@@ -35,7 +35,7 @@ _KEY_CHARACTERS: Final = 120
 
 
 class NumberedLine(msgspec.Struct, frozen=True):
-    """A line with its number or offset; `is_wanted`: the one that was asked for."""
+    """A line with its number or offset; `is_wanted`: the referenced one."""
 
     number: int
     untrusted_log_text: str
@@ -43,9 +43,9 @@ class NumberedLine(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a reference led to: lines (`found_in` is file, store, Kafka or incident), and what is known of a silence.
+    """The result for a reference: lines (`found_in` is file, store, Kafka or incident), and facts about missing logs.
 
-    `note` says what is to be known of how it was found; empty when there is nothing.
+    `note` is a remark on how it was found, or empty.
     """
 
     reference: str
@@ -56,7 +56,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Around(msgspec.Struct, frozen=True):
-    """How many lines before and after the wanted one are wanted too; `is_raw`: whole records, not the text in them."""
+    """How many lines before and after to include; `is_raw`: whole records, not only their text."""
 
     before: int
     after: int
@@ -64,14 +64,14 @@ class Around(msgspec.Struct, frozen=True):
 
 
 def find(settings: Settings, text: str, around: Around, incident: Incident | None = None, expected: str = "") -> Found:
-    """Follow a reference; `incident` is the one that `incident:` references are about, else the store has it.
+    """Find the line of a reference; `incident:` references are about `incident`, else about one in the store.
 
-    `expected` is what stood in the line when it was read; a file that holds another one by now is not believed.
+    `expected` is the text of the line when it was read: a place with another text by now is skipped.
 
     Raises:
-        ValueError: it is no reference.
-        InputError: nothing can be found at it; the message says where was looked.
-        TransientError: it may be where somebody is away.
+        ValueError: this is not a reference.
+        InputError: not found; the message lists the places searched.
+        TransientError: not found, but a place is unreachable.
     """
     reference: Reference = parse(text)
     match reference:
@@ -94,7 +94,7 @@ def _line(settings: Settings, text: str, wanted: LineReference, around: Around, 
             tried.append(str(error))
             continue
         if expected and not _contains(lines, expected):
-            tried.append(f"{_PLACES[lookup]} holds another line there now")
+            tried.append(f"{_PLACES[lookup]} now holds another line there")
             continue
         return Found(text, _PLACES[lookup], tuple(lines), note=_note(lines, around, _PLACES[lookup]))
     sentence = f"{sanitize(text)}: not found: {'; '.join(tried)}"
@@ -104,7 +104,7 @@ def _line(settings: Settings, text: str, wanted: LineReference, around: Around, 
 def _in_file(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
     path = Path(wanted.source)
     if not path.is_file():
-        raise InputError("no such file here")
+        raise InputError("no such file on this machine")
     found = list(_lines_of_file(path, wanted.number, around))
     if not any(line.is_wanted for line in found):
         raise InputError(f"the file has no line {wanted.number}")
@@ -112,7 +112,7 @@ def _in_file(settings: Settings, wanted: LineReference, around: Around) -> Seque
 
 
 def _lines_of_file(path: Path, wanted: int, around: Around) -> Iterator[NumberedLine]:
-    """Numbered as they were when they were read: by the same reader."""
+    """The lines around the wanted one, numbered by the same reader that collects them."""
     source = FileSource(path, "", follow=False)
     try:
         while not source.has_ended:
@@ -138,14 +138,14 @@ def _in_store(settings: Settings, wanted: LineReference, around: Around) -> Sequ
         after=around.after,
     )
     if not found:
-        raise InputError("no rule fits a line there, as far as the store remembers")
+        raise InputError("the store has no match there")
     by_number = {line["number"]: line["text"] for line in found["matched"]} | dict(found["raw"])
     return [NumberedLine(number, text, number == wanted.number) for number, text in sorted(by_number.items())]
 
 
 def _in_kafka(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
     if wanted.partition is None:
-        raise InputError("it names no Kafka partition")
+        raise InputError("not a Kafka partition")
     return asyncio.run(_records(settings, *wanted.partition, wanted.number, around))
 
 
@@ -156,7 +156,7 @@ async def _records(
     try:
         async with asyncio.timeout(KAFKA_ANSWERS_S):
             await consumer.start()
-            if topic not in await consumer.topics():  # asked for by its name alone, a broker might make it
+            if topic not in await consumer.topics():  # a request by name might create it
                 raise InputError("Kafka has no such topic")
             consumer.assign([place])
             if partition not in await _partitions(consumer, topic):
@@ -190,14 +190,14 @@ async def _read_to(
             if record.offset <= last:
                 found.append(_numbered(record.offset, record.value or b"", wanted, around))
     if not any(line.is_wanted for line in found):
-        raise InputError("Kafka holds no record at this offset any more")
+        raise InputError("Kafka no longer holds a record at this offset")
     return found
 
 
 def _signal(settings: Settings, text: str, wanted: SignalReference, around: Around) -> Found:
     signal = query(settings, "signal", id=wanted.signal_id)
     if not signal:
-        raise InputError(f"{sanitize(text)}: not found: the store knows no such signal")
+        raise InputError(f"{sanitize(text)}: not found: no such signal in the store")
     facts = {
         name: value for name, value in signal.items() if name not in ("text", "position_source", "position_offset")
     }
@@ -208,7 +208,7 @@ def _signal(settings: Settings, text: str, wanted: SignalReference, around: Arou
         except PipelineError:
             pass
     lines = (NumberedLine(signal["position_offset"], signal["text"], True),)
-    return Found(text, "store", lines, facts, "no line of a log stands for it: it is a silence, or was worked out")
+    return Found(text, "store", lines, facts, "no log line: this signal is about missing logs, or was derived")
 
 
 def _part(settings: Settings, text: str, wanted: PartReference, around: Around, incident: Incident | None) -> Found:
@@ -229,11 +229,11 @@ def _part(settings: Settings, text: str, wanted: PartReference, around: Around, 
         return _line(settings, text, place, around, line.text)
     except PipelineError as error:
         lines = tuple(NumberedLine(place.number, piece, True) for piece in line.text.split("\n"))
-        return Found(text, "incident", lines, note=f"as the incident keeps it; {error}")
+        return Found(text, "incident", lines, note=f"from the incident; {error}")
 
 
 def _line_of_part(incident: Incident, path: tuple[str, ...]) -> Evidence | None:
-    """The evidence that a part of an incident is, or stands on."""
+    """The evidence that a part of an incident is, or that proves it."""
     if len(path) < 2 or path[0] not in ("chain", "evidence"):
         return None
     number = int(path[1]) if path[0] == "evidence" else lines_of_links(incident)[int(path[1])]
@@ -245,7 +245,7 @@ def _facts_of_silence(incident: Incident, link: Any) -> dict[str, Any]:
 
 
 def _contains(lines: Sequence[NumberedLine], expected: str) -> bool:
-    """Whether the wanted line is the expected one, or one of the expected block."""
+    """Whether the wanted line is the expected one, or in the expected block."""
     found = next(line.untrusted_log_text for line in lines if line.is_wanted)
     keys = [line[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
     return not keys or any(key in found or orjson.dumps(key)[1:-1].decode() in found for key in keys)
@@ -254,7 +254,7 @@ def _contains(lines: Sequence[NumberedLine], expected: str) -> bool:
 def _note(lines: Sequence[NumberedLine], around: Around, place: str) -> str:
     if place != "store" or len(lines) > max(around.before, around.after):
         return ""
-    return "the store keeps the lines that a rule fits, not those between them"
+    return "the store has only the lines that match a rule, not those between them"
 
 
 def _numbered(number: int, value: bytes, wanted: int, around: Around) -> NumberedLine:
@@ -266,7 +266,7 @@ def _numbered(number: int, value: bytes, wanted: int, around: Around) -> Numbere
 
 
 def _redacted(settings: Settings, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
-    """As a match of these lines is kept: files and Kafka have them as they were written. Not longer than is shown."""
+    """These lines redacted and cut as in the store: files and Kafka have the originals."""
     texts = lines_without_secrets(redactor_of(settings), [line.untrusted_log_text for line in lines])
     return [
         msgspec.structs.replace(line, untrusted_log_text=text[:MAX_LINE_LENGTH])

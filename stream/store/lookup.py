@@ -1,4 +1,4 @@
-"""What commands ask of the store: through the page of a running epicenter that holds it, else by themselves."""
+"""Store queries of the commands: through the page of a running epicenter that has it open, else directly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def from_page(settings: Settings, path: str) -> Any:
-    """What a running epicenter with the same folder answers; None when none is running."""
+    """The answer of a running epicenter with the same data folder; None if none is running."""
     note = settings.data_dir / "page.url"
     if settings.store or not note.exists():
         return None
@@ -40,11 +40,11 @@ def from_page(settings: Settings, path: str) -> Any:
 
 
 def to_page(settings: Settings, path: str, form: object) -> Any:
-    """What a running epicenter with the same folder answers to a form; None when none is running.
+    """The answer of a running epicenter with the same data folder to a form; None if none is running.
 
     Raises:
-        RefusedError: it does not take the form, and says why.
-        TransientError: it can't write now.
+        RefusedError: it refuses the form, with the reason.
+        TransientError: it can't write at the moment.
     """
     note = settings.data_dir / "page.url"
     if settings.store or not note.exists():
@@ -69,13 +69,15 @@ def _request(settings: Settings, url: str, form: bytes | None = None) -> urllib.
 
 
 def _raise_wrong_token(error: urllib.error.HTTPError) -> None:
-    """Raise what to set where a running page asks for a token."""
+    """Raise an error that names the setting if the page requires another token."""
     if error.code == 401 and error.headers.get("WWW-Authenticate") == "Bearer":
-        raise ConfigError(["page_token: the running epicenter's page refuses it: set the one that it was started with"])
+        raise ConfigError(
+            ["page_token: the page of the running epicenter refuses it: set the token that it was started with"]
+        )
 
 
 def _raise_refusal(error: urllib.error.HTTPError) -> None:
-    """Raise what a page of ours says; another program may have its port by now, and says something else."""
+    """Raise the reason that the page gives; another program may have its port by now and answer otherwise."""
     try:
         reason = orjson.loads(error.read())["error"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -84,11 +86,11 @@ def _raise_refusal(error: urllib.error.HTTPError) -> None:
 
 
 def from_store(settings: Settings, query: Callable[[Client], Result], is_read_only: bool = False) -> Result:
-    """What `ask` finds in the store, its tables brought up to date, or only looked at.
+    """The result of `query` on the store, after a migration unless `is_read_only`.
 
     Raises:
         InputError: there is no embedded store yet.
-        ConfigError: nothing may be written, and the tables are those of an older epicenter.
+        ConfigError: `is_read_only`, and the tables are of an older epicenter.
         TransientError: the store is unreachable.
     """
     if not settings.store and not Path(settings.data_dir, "store").exists():
@@ -111,7 +113,7 @@ def _opened(settings: Settings, is_read_only: bool) -> Iterator[Client]:
         if not is_read_only:
             migrate(client)
         elif plan(client):
-            raise ConfigError([f"{client.address}: its tables are of an older epicenter: run `epicenter migrate`"])
+            raise ConfigError([f"{client.address}: its tables are of an older version: run `epicenter migrate`"])
     except StoreInUseError:
         raise
     except TransientError as error:

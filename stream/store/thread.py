@@ -1,4 +1,4 @@
-"""The store behind one thread of its own: its calls block, and the embedded engine wants one caller."""
+"""The store in a separate thread: its calls block, and the embedded engine allows one caller."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.process.shutdown import FOR_THE_STORE_S, SHUTDOWN
 
 ANSWER_WITHIN_S: Final = 5
-"""For questions, where the DSN says nothing else: nobody looks at a page for longer, nor waits so long for its end."""
+"""Timeout of queries, unless the DSN sets one: a reader of the page does not wait longer."""
 
 MAX_WRITE_S: Final = 120
-"""A minute of trying again, and what the last try takes: what is then still being written is left to the next run."""
+"""A minute of retries and the duration of the last one; what is not written by then is left to the next run."""
 
 MAX_QUERIES: Final = 32
-"""So many wait for an answer, or get one."""
+"""At most this many queries are open at a time."""
 
 Result = TypeVar("Result")
 
 
 class Store:
-    """`ClickHouseSink`, and questions to the store, for callers on an event loop. Errors are those of the client."""
+    """`ClickHouseSink` and store queries for callers on an event loop. Errors are those of the client."""
 
     def __init__(self, dsn: str, retry_for_s: float = 60.0):
         self._dsn = dsn
@@ -49,7 +49,7 @@ class Store:
         return address_of(self._dsn)
 
     async def open(self) -> None:
-        """Connect, if that is still to be done, and bring the tables up to date."""
+        """Connect, if not connected, and bring the tables up to date."""
         if self._sink is None:
             await self._run(self._thread, self._open)
 
@@ -58,7 +58,7 @@ class Store:
         await self._run(self._thread, lambda: self._opened.write(**rows))
 
     async def write_once(self, **rows: Any) -> None:
-        """The same without trying again."""
+        """The same without retries."""
 
         def write() -> None:
             assert self._opened and self._client
@@ -67,15 +67,15 @@ class Store:
         await self._run(self._thread, write)
 
     async def query(self, query: Callable[[Client], Result], /) -> Result:
-        """What a question to the store answers; on a server it does not wait for what is being written.
+        """The result of a query; on a server it does not wait for writes.
 
         Raises:
-            TransientError: also when `MAX_QUERIES` wait already, or the store was closed.
+            TransientError: also if `MAX_QUERIES` are open already, or the store was closed.
         """
         if self._is_closed:
-            raise TransientError(f"{self.address}: this process lets go of the store")
+            raise TransientError(f"{self.address}: this process is closing the store")
         if self._open_queries >= MAX_QUERIES:
-            raise TransientError(f"{self.address}: {MAX_QUERIES} questions wait for an answer already")
+            raise TransientError(f"{self.address}: {MAX_QUERIES} queries are open already")
         self._open_queries += 1
         try:
             return await self._run(self._query_thread, lambda: query(self._query_client))
@@ -91,7 +91,7 @@ class Store:
         return await self.query(lambda client: StoredDeadLetters(client).get(dead_letter_id))
 
     async def close(self) -> None:
-        """Let go of the store: what is being written is waited for, a question to a server is not."""
+        """Close the store; waits for writes, but not for queries to a server."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -114,7 +114,7 @@ class Store:
 
     @property
     def _query_client(self) -> Client:
-        """The client for questions: the embedded store has one for all, a server one more."""
+        """The client for queries: the only one of an embedded store, a second one for a server."""
         if self._is_embedded:
             assert self._opened and self._client
             return self._client
@@ -132,6 +132,6 @@ class Store:
 
 
 def _impatient(dsn: str) -> str:
-    """A server's DSN with short timeouts, where it names none itself."""
+    """A server's DSN with short timeouts, unless it sets its own."""
     place, _, options = dsn.partition("?")
     return f"{place}?send_receive_timeout={ANSWER_WITHIN_S}&{options}"

@@ -97,7 +97,7 @@ def test_dead_letters_of_every_hop_are_listed_shown_and_replayed(
 
     before = records_of(cluster)
     output = cluster.run("dead-letters", "replay", wild, by_reason["too large"]["dead_letter_id"])
-    assert output.count("sent again as") == 2
+    assert output.count("replayed as") == 2
     after = records_of(cluster)
     original = next(record for record in before if record.value == WILD)
     (again,) = (record for record in after if record.value == WILD and record.offset != original.offset)
@@ -133,13 +133,13 @@ def test_replay_refuses_a_truncated_dead_letter_without_its_record(
     done = invoke(cluster, "replay", "--all")
     errors = done.stderr.decode()
     assert done.returncode == 66
-    assert f"{'a' * 16}: not sent again: only 1 of its {MAX_KEPT_DEAD_BYTES + 1} bytes are kept" in errors
+    assert f"{'a' * 16}: not replayed: only 1 of its {MAX_KEPT_DEAD_BYTES + 1} bytes are stored" in errors
     assert "epicenter run --once FILE" in errors
     assert "EPICENTER_RAW_TOPIC" in errors
     assert "/99 any more" in errors
-    assert "1 sent again, 4 refused" in errors
+    assert "1 replayed, 4 refused" in errors
     assert [record.value for record in records_of(cluster)] == [b"x"]
-    assert b"0 sent again, 4 refused" in invoke(cluster, "replay", "--all").stderr
+    assert b"0 replayed, 4 refused" in invoke(cluster, "replay", "--all").stderr
 
 
 def test_a_redacted_dead_letter_is_replayed_with_its_original_bytes(
@@ -240,7 +240,7 @@ def stored_nodes(cluster: Cluster) -> set[str]:
         (["list", "--since", "yesterday"], 2, "write how long ago, such as 2h"),
         (["list"], 66, "no store here yet"),
         (["list", "--store", "http://127.0.0.1:9/x"], 69, "store is unreachable"),
-        (["show", "../x"], 66, "no dead letter's id"),
+        (["show", "../x"], 66, "not the id of a dead letter"),
     ],
 )
 def test_exit_codes(arguments: list[str], code: int, message: str, tmp_path: Path) -> None:

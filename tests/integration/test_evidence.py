@@ -160,8 +160,8 @@ def test_a_signal_is_found_by_its_id(stored: Stored, client: StoreClient) -> Non
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("nothing.log:7", "no such file here; no rule fits a line there"),
-        ("signal:none", "the store knows no such signal"),
+        ("nothing.log:7", "no such file on this machine; the store has no match there"),
+        ("signal:none", "no such signal in the store"),
         ("incident:ffffffffffff", "no such incident"),
         ("incident:newest#/chain/9999", "no such part"),
         ("incident:newest@999999", "no revision 999999"),

@@ -124,7 +124,7 @@ def test_a_refused_notification_becomes_a_dead_letter_and_an_old_incident_is_not
         assert b"webhook: 127.0.0.1 rejected it with 422: as configured" in dead_letter
         assert b".incidents/" in dead_letter
         receiver.status = 200
-        eventually(lambda: "1 sent again" in replayed(cluster), 30, "the dead letter in the store")
+        eventually(lambda: "1 replayed" in replayed(cluster), 30, "the dead letter in the store")
         eventually(lambda: receiver.accepted, 30, "the replayed notification")
         cluster.feed([("n2", LATER_XID)])
         expected = sorted([ON_N1, ON_N1, OVER_ON_N1, ON_N2])

@@ -69,7 +69,7 @@ def test_local_commands_need_the_token_of_the_running_page(tmp_path: Path, monke
     assert with_token.returncode == 0, with_token.stderr
     assert (without.returncode, without.stderr) == (
         78,
-        "epicenter: page_token: the running epicenter's page refuses it: set the one that it was started with\n",
+        "epicenter: page_token: the page of the running epicenter refuses it: set the token that it was started with\n",
     )
 
 
@@ -94,7 +94,7 @@ def test_requests_beyond_the_limit_are_refused_at_once_while_the_store_hangs(tmp
         with epicenter(tmp_path, "page", "--store", dsn, "--port", 0) as base:
             answers = [browsers.submit(fetched, base + "/jobs") for _ in range(MAX_QUERIES + 1)]
             first = next(as_completed(answers)).result()
-            assert (first[0], "questions wait for an answer already" in first[1]) == (503, True)
+            assert (first[0], "queries are open already" in first[1]) == (503, True)
             answered_s = monotonic()
         assert monotonic() - answered_s < 10
 
