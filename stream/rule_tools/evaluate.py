@@ -1,4 +1,4 @@
-"""What `epicenter eval` does: labelled cases through the same triage as any log, and how often it is right.
+"""`epicenter eval`: triages labelled cases like any log, and scores how often the result is right.
 
 A case is one JSON object a line: `id`, `lines`, `expect` (classes), `primary` (class or null), and optionally `layer`,
 `also_ok` (classes allowed, not required) and `alt` (classes accepted for an expected one: a mapping, or a list).
@@ -58,7 +58,7 @@ class Score:
     misses: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, case: Case, classes: set[str], primary: str | None) -> None:
-        """Hold what was found against the labels of a case."""
+        """Compare the findings with the labels of a case."""
         expected = {vocabulary().aliases.get(name, name) for name in case.expect}
         missing = {name for name in expected if not _is_shown(name, classes, case)}
         extra = {name for name in classes if not _is_allowed(name, expected, case)}
@@ -97,7 +97,7 @@ class Score:
         }
 
     def falls_short(self, layer: str) -> bool:
-        """Whether a figure is under what the product promises."""
+        """Whether a figure is below what epicenter promises."""
         return (
             self.found.total() < MIN_RECALL.get(layer, 0.95) * self.expected.total()
             or self.primary_right < MIN_PRIMARY * self.with_primary
@@ -106,7 +106,7 @@ class Score:
 
 
 def evaluate_files(settings: Settings, paths: list[str], as_json: bool) -> bool:
-    """Print how the rules do on the cases; true when they fall short."""
+    """Print the scores of the rules on the cases; true if they fall short."""
     rules = load(settings.rule_packs, settings.topology)
     scanner = BatchScanner(rules, "eval", keep_all=True)
     scores: dict[str, Score] = {}
@@ -125,7 +125,7 @@ def read_cases(file: Path) -> list[Case]:
     """The cases of a file.
 
     Raises:
-        InputError: it can't be read, or a line is no case; with its line.
+        InputError: it can't be read, or a line is not a case, with its line number.
     """
     try:
         lines = file.read_bytes().splitlines()
@@ -136,12 +136,12 @@ def read_cases(file: Path) -> list[Case]:
         try:
             cases += [msgspec.json.decode(line, type=Case)] if line.strip() else []
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}:{number}: no labelled case: {error}") from error
+            raise InputError(f"{file}:{number}: not a labelled case: {error}") from error
     return cases
 
 
 def judged(case: Case, rules: RuleSet, scanner: BatchScanner) -> tuple[set[str], str | None]:
-    """The classes that a case's lines show, and the cause: what `epicenter triage` says of them as a log."""
+    """The classes in a case's lines, and the cause: the result of `epicenter triage` for these lines as a log."""
     values = [line.encode("utf-8", "surrogatepass") for line in case.lines]
     count = len(values)
     batch = Batch(case.id, values, [None] * count, [CASE_TIME_NS] * count, range(1, count + 1), True, True)

@@ -1,4 +1,4 @@
-"""Rules against their own examples: each line that should fit, and each near miss."""
+"""Tests rules on their examples: each line that must match, and each near miss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A_TIME_NS = 1_767_225_600_000_000_000
 
 
 class AllPatterns:
-    """Searches for every pattern, those too that are only asked beside failures, as compiled for use."""
+    """Searches for every pattern as workers do, including those that are only searched near failures."""
 
     def __init__(self, rules: RuleSet):
         self._first_beside = len(rules.expressions)
@@ -31,7 +31,7 @@ class AllPatterns:
 
 
 def example_failures(rules: RuleSet, scanner: Scanner, of: Iterable[Rule] | None = None) -> list[str]:
-    """Each example (of some rules, or of all) that does not do as it should, in words."""
+    """A message for each example (of some rules, or of all) with the wrong result."""
     batch_scanner = BatchScanner(rules, "test", scanner, keep_all=True)
     return [failure for rule in (rules.rules if of is None else of) for failure in _failures(rule, batch_scanner)]
 
@@ -42,20 +42,20 @@ def _failures(rule: Rule, scanner: BatchScanner) -> list[str]:
         return []
     wanted = [(line, True) for line in examples.matches] + [(line, False) for line in examples.near_misses]
     return [
-        f"{rule.place}: {rule.spec.id}: should {'fit' if should_fit else 'not fit'}: {line}"
+        f"{rule.place}: {rule.spec.id}: must {'match' if should_fit else 'not match'} this line: {line}"
         for line, should_fit in wanted
         if _fits(rule, scanner, line) != (should_fit, should_fit)
     ]
 
 
 def _fits(rule: Rule, scanner: BatchScanner, line: str) -> tuple[bool, ...]:
-    """Whether the rule fits the line as it is, and in an envelope."""
+    """Whether the rule matches the line as it is, and in an envelope."""
     own = {rule.spec.id, *(finer.spec.id for finer in rule.finer.values())}
     return tuple(not own.isdisjoint(found) for found in rules_in(scanner, line, rule.spec.source))
 
 
 def rules_in(scanner: BatchScanner, line: str, source: str) -> tuple[set[str], ...]:
-    """The ids of the rules that fit the line as it is, and in an envelope."""
+    """The ids of the rules that match the line as it is, and in an envelope."""
     values = (line.encode(), orjson.dumps({"message": line, "source": source}))
     batches = (Batch("example", [value], [None], [A_TIME_NS], [1]) for value in values)
     return tuple({found.rule for found in scanner.scan(batch).matches} for batch in batches)

@@ -1,4 +1,4 @@
-"""What `epicenter rules import` does: monitors of node-problem-detector -> a pack to review, and what was lost."""
+"""`epicenter rules import`: monitors of node-problem-detector -> a pack to review, and a list of losses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ rules:
 
 
 def import_rules(files: Sequence[Path], output: Path | None) -> None:
-    """Print the pack, or write it; what is lost goes to standard error.
+    """Print the pack, or write it; losses go to standard error.
 
     Raises:
         InputError: a file can't be read.
@@ -75,7 +75,7 @@ def _read(file: Path, drafts: Drafts) -> None:
 
 
 def _not_shipped_yet(drafts: Drafts) -> list[Draft]:
-    """The drafts that say something that no shipped rule says, with its class where those that overlap agree on one."""
+    """The drafts that no shipped rule covers, with the class of overlapping rules where these agree on one."""
     shipped = load()
     scanner = BatchScanner(shipped, "import", AllPatterns(shipped), keep_all=True)
     silences = {rule.spec.id: rule for rule in shipped.all_rules if is_harmless(rule) or _finds_failures(rule)}
@@ -83,14 +83,14 @@ def _not_shipped_yet(drafts: Drafts) -> list[Draft]:
     for draft, overlapping in zip(drafts.drafts, _overlaps(drafts.drafts, shipped), strict=True):
         mine = _own_examples(draft, scanner, silences)
         if isinstance(mine, str):
-            drafts.lose(draft.place, draft.spec["title"], f"not imported: such lines are found by {mine}")
+            drafts.lose(draft.place, draft.spec["title"], f"not imported: {mine} matches such lines already")
         else:
             imported.append(_with_shipped_class(Draft(draft.place, {**draft.spec, **mine}), overlapping, drafts))
     return imported
 
 
 def _own_examples(draft: Draft, scanner: BatchScanner, silences: Collection[str]) -> dict[str, Any] | str:
-    """Its examples without those beside which it stays silent; when none is left, the shipped rule that finds them."""
+    """Its examples that no shipped rule matches; if none is left, the shipped rule that matches them."""
     found = {line: rules_in(scanner, line, draft.spec["source"]) for line in draft.spec["examples"]["matches"]}
     silencing = {line: {rule for ids in rules for rule in ids if rule in silences} for line, rules in found.items()}
     own = [line for line in found if not silencing[line]]
@@ -101,20 +101,20 @@ def _own_examples(draft: Draft, scanner: BatchScanner, silences: Collection[str]
 
 
 def _with_shipped_class(draft: Draft, overlapping: Sequence[Rule], drafts: Drafts) -> Draft:
-    """The draft with the class of the shipped rules whose own examples it fits, where they agree on one."""
+    """The draft with the class of the shipped rules whose examples it matches, where these agree on one."""
     if not overlapping:
         return draft
     names = ", ".join(rule.spec.id for rule in overlapping)
-    drafts.lose(draft.place, draft.spec["title"], f"kept as a fallback: such lines are found by {names}")
+    drafts.lose(draft.place, draft.spec["title"], f"imported as a fallback: such lines are matched by {names}")
     classes = {rule.spec.failure_class for rule in overlapping}
     shared = {"class": classes.pop(), "entity": overlapping[0].spec.entity} if len(classes) == 1 else {}
     return Draft(draft.place, {**draft.spec, **shared})
 
 
 def _overlaps(drafts: Sequence[Draft], shipped: RuleSet) -> list[list[Rule]]:
-    """For each draft, the shipped rules that find failures in lines that it fits too.
+    """For each draft, the shipped rules that find failures in lines that it matches too.
 
-    Hyperscan looks first, in a time that a pattern can't make long.
+    Hyperscan searches first, because no pattern can make its search slow.
     """
     found: list[list[Rule]] = [[] for _ in drafts]
     patterns = [(number, pattern) for number, draft in enumerate(drafts) for pattern in draft.spec["patterns"]]

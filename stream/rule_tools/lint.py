@@ -68,9 +68,9 @@ def _vendor(rule: Rule) -> Iterator[str]:
         return
     actions, severities = _CONTRADICTS[bucket]
     if spec.action in actions:
-        yield f"{rule.place}: {spec.id}: action {spec.action} contradicts the vendor's {bucket}"
+        yield f"{rule.place}: {spec.id}: action {spec.action} contradicts NVIDIA's {bucket}"
     if spec.severity in severities:
-        yield f"{rule.place}: {spec.id}: severity {spec.severity} contradicts the vendor's {bucket}"
+        yield f"{rule.place}: {spec.id}: severity {spec.severity} contradicts NVIDIA's {bucket}"
 
 
 def _doubles(rules: RuleSet) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Rule changes without a restart: packs are watched, tried elsewhere, and taken between two batches.
+"""Rule changes without a restart: packs are watched, tried in another process, and loaded between two batches.
 
-A broken pack changes nothing: the rules that run go on, and what is wrong is told once, in the log and on /healthz.
+A broken pack changes nothing: the old rules stay, and the problem is reported once in the log and on /healthz.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Fingerprint = frozenset[tuple[str, ...]]
 
 
 class Reloader:
-    """Follows the packs and the topology file of a running process.
+    """Watches the packs and the topology file of a running process.
 
-    `use` takes new rules; `note` counts what became of a change; `tell` says it.
+    `reload` installs new rules, `record` counts the outcome of a change, `report` logs it.
     """
 
     def __init__(
@@ -48,18 +48,18 @@ class Reloader:
         self._tried = self._last = self._fingerprint()
 
     def health(self) -> dict[str, object]:
-        """Which rules run, and what is wrong with those that should."""
+        """The digest and number of the loaded rules, and the problems of newer ones."""
         return {"digest": self._rules.digest, "count": len(self._rules.rules), "problems": self._problems}
 
     async def follow(self) -> None:
-        """Take every change that is sound, until cancelled. SIGHUP asks to look at once."""
+        """Load every valid change, until cancelled. SIGHUP checks at once."""
         with _handling_hangup(self._requested.set):
             while True:
                 if await self._has_changed():
                     await self._try()
 
     async def _has_changed(self) -> bool:
-        """Whether to try the packs now: when asked, or when they changed and have kept still for one look since."""
+        """Whether to try the packs now: on request, or if they changed and were then stable for one interval."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._requested.wait(), self._every_s)
         previous, self._last = self._last, self._fingerprint()
@@ -78,10 +78,10 @@ class Reloader:
             await self._apply(rules)
 
     async def _proven(self) -> RuleSet:
-        """Rules that passed; those that change while they are tried are tried again.
+        """Rules that passed; packs that change meanwhile are tried again.
 
         Raises:
-            ConfigError: with what is wrong with them.
+            ConfigError: with every problem.
         """
         while True:
             verdict = await tried(self._packs, self._topology)
@@ -97,18 +97,18 @@ class Reloader:
         if outcome == "taken":
             await self._reload(rules)
             self._rules = rules
-            self._report(f"{_difference(before, rules)}; {len(rules.rules)} rules run now ({rules.digest})")
+            self._report(f"{_difference(before, rules)}; {len(rules.rules)} rules loaded ({rules.digest})")
         self._record(outcome, self._rules)
 
     def _refuse(self, problems: list[str]) -> None:
         self._problems = [sanitize(problem) for problem in problems[:MAX_REPORTED]]
         more = len(problems) - MAX_REPORTED
-        lines = [*self._problems, *([f"and {more} more; `epicenter rules test` tells all"] if more > 0 else [])]
-        self._report("\n  ".join(["new rules are not taken, the old ones go on; correct and save these:", *lines]))
+        lines = [*self._problems, *([f"and {more} more: run `epicenter rules test` to see all"] if more > 0 else [])]
+        self._report("\n  ".join(["new rules refused, the old ones stay; fix and save these:", *lines]))
         self._record("broken", self._rules)
 
     def _fingerprint(self) -> Fingerprint:
-        """Names, sizes, times and places on the disk; a symlink is what it leads to."""
+        """Names, sizes, times and inodes, with symbolic links resolved."""
         packs = [file for path in self._packs for file in ([path] if path.is_file() else path.glob("*.yaml"))]
         used = [file for file in map(Path, self._rules.files) if CATALOG not in file.parents]
         return frozenset(map(_state_of, (*packs, *used)))
@@ -116,7 +116,7 @@ class Reloader:
 
 @asynccontextmanager
 async def running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """The work goes on inside the block, and is cancelled at its end."""
+    """Run the work as a task during the block; cancel it at the end."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -126,7 +126,7 @@ async def running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 
 def _ready(packs: tuple[Path, ...], topology: Path | None) -> RuleSet:
-    """The rules with all that takes long, off the event loop: Hyperscan lets others go on while it compiles."""
+    """The rules, compiled. Runs in a thread: Hyperscan releases the GIL while it compiles."""
     rules = load(packs, topology, MARKS)
     compile_all(rules)
     return rules
@@ -143,7 +143,9 @@ def _state_of(file: Path) -> tuple[str, ...]:
 def _difference(before: RuleSet, after: RuleSet) -> str:
     old, new = before.by_id, after.by_id
     changed = sum(old[rule_id].spec != new[rule_id].spec for rule_id in old.keys() & new.keys())
-    return f"rules taken: {len(new.keys() - old.keys())} new, {changed} changed, {len(old.keys() - new.keys())} gone"
+    return (
+        f"rules reloaded: {len(new.keys() - old.keys())} new, {changed} changed, {len(old.keys() - new.keys())} removed"
+    )
 
 
 @contextmanager

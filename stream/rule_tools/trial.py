@@ -1,7 +1,7 @@
-"""New rule packs are tried in a process of their own: read, checked, compiled, held against their examples.
+"""Tries new rule packs in a separate process: reads, checks and compiles them, and tests them on their examples.
 
-What it finds is one JSON document on standard output. What it read and compiled lies in the cache afterwards, so that
-the process that asked needs a fraction of a second for the same packs.
+The verdict is one JSON document on standard output. Afterwards the packs are in the cache, so that the calling process
+loads them in a fraction of a second.
 
     python -m epicenter.stream.rule_tools.trial TOPOLOGY PACK...
 """
@@ -33,32 +33,32 @@ MAX_S: Final = 600.0
 _KIND: Final = "examples"
 _PASSED: Final = b"passed"
 LESS_URGENT: Final = 5
-"""Scanning goes first where both want the same core."""
+"""The niceness of the trial: scanning comes first if both need the same core."""
 
 
 class Verdict(msgspec.Struct):
-    """What is wrong with the packs, each problem with its file and line, and which packs these were."""
+    """The problems of the packs, each with its file and line, and the digest of these packs."""
 
     problems: list[str]
     digest: str = ""
 
 
 async def tried(packs: Sequence[Path], topology: Path | None) -> Verdict:
-    """The verdict of another process, which is stopped when nobody waits for it any more."""
+    """The verdict of another process, which is killed if this call is cancelled."""
     command = [sys.executable, "-m", "epicenter.stream.rule_tools.trial", str(topology or ""), *map(str, packs)]
     devnull, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(*command, stdin=devnull, stdout=pipe, stderr=pipe)
     except OSError as error:
-        return Verdict([f"new packs can't be tried: no process can be started: {error}"])
+        return Verdict([f"new packs can't be tried: can't start a process: {error}"])
     try:
         out, err = await asyncio.wait_for(process.communicate(), MAX_S)
         return msgspec.json.decode(out, type=Verdict)
     except TimeoutError:
-        return Verdict([f"the packs were not read and compiled within {MAX_S:.0f} s: make them smaller"])
+        return Verdict([f"reading and compiling the packs took more than {MAX_S:.0f} s: make them smaller"])
     except msgspec.MsgspecError:
         last_words = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return Verdict([f"the process that tries new packs ended with {process.returncode}: {last_words}"])
+        return Verdict([f"the process that tries new packs exited with {process.returncode}: {last_words}"])
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -66,7 +66,7 @@ async def tried(packs: Sequence[Path], topology: Path | None) -> Verdict:
 
 
 def verdict(packs: Sequence[Path], topology: Path | None) -> Verdict:
-    """What is wrong with the packs; that they go together with the shipped rules is part of it."""
+    """The problems of the packs, including conflicts with the shipped rules."""
     try:
         rules = proven(packs, topology, MARKS)
     except ConfigError as error:
@@ -76,10 +76,10 @@ def verdict(packs: Sequence[Path], topology: Path | None) -> Verdict:
 
 
 def proven(packs: Sequence[Path], topology: Path | None, marks: tuple[str, ...] = ()) -> RuleSet:
-    """Rules that pass their examples, or passed them on this machine before; those we ship did when they were shipped.
+    """Rules that pass their examples, or passed before on this machine; the shipped ones passed before the release.
 
     Raises:
-        ConfigError: with what is wrong.
+        ConfigError: with every problem.
     """
     rules = load(packs, topology, marks)
     if not packs or disk_cache.load(_KIND, name := digest([_code(), rules.digest.encode()])) == _PASSED:
@@ -92,21 +92,21 @@ def proven(packs: Sequence[Path], topology: Path | None, marks: tuple[str, ...] 
 
 @cache
 def _code() -> bytes:
-    """What holds rules against examples."""
+    """The digest of the code that tests rules on examples."""
     own = Path(__file__).parents[2]
     sources = sorted(file for folder in ("ingest", "stream") for file in (own / folder).rglob("*.py"))
     return digest([code(), *(file.read_bytes() for file in sources)]).encode()
 
 
 def compile_all(rules: RuleSet) -> None:
-    """Make every database that a worker searches with, or find them in the cache."""
+    """Compile every database of a worker, or find it in the cache."""
     for patterns in ((*rules.expressions, *rules.marks), rules.expressions_beside):
         if patterns:
             database(patterns)
 
 
 def main() -> None:
-    """Try the packs that the command line names."""
+    """Try the packs of the command line."""
     os.nice(LESS_URGENT)
     topology, *packs = sys.argv[1:]
     found = verdict([Path(pack) for pack in packs], Path(topology) if topology else None)

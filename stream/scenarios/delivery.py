@@ -1,4 +1,4 @@
-"""In which pieces, in which order and how often lines arrive: as written, and in ways that must change nothing."""
+"""How lines arrive: in which pieces, in which order and how often; as written, and in ways that must change nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FETCH_NS = NS_PER_S
 
 @dataclass(frozen=True)
 class Delivery:
-    """Lines of one file that arrive together. `goes_on`: the file's next lines come before a block is given up."""
+    """Lines of one file that arrive together. `continues`: the file's next lines arrive before a block times out."""
 
     arrival_ns: int
     lines: tuple[Line, ...]
@@ -32,7 +32,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Chapter:
-    """The deliveries of one step, and the time of the clock when its end is looked at."""
+    """The deliveries of one step, and the clock time of its end."""
 
     deliveries: tuple[Delivery, ...]
     end_ns: int
@@ -54,7 +54,7 @@ def as_written(lines: Iterable[Line], now_ns: int) -> tuple[Delivery, ...]:
 
 
 def reordered(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -> list[Delivery]:
-    """Each comes up to the allowed lateness later; those of one file keep their order."""
+    """Each delivery arrives up to the allowed lateness later; those of one file keep their order."""
     latest_ns: dict[str, int] = {}
     moved = []
     for delivery in deliveries:
@@ -68,9 +68,9 @@ def reordered(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) 
 def lagging(
     deliveries: Sequence[Delivery], lateness_ns: int, chance: Random, first_most: bool = False
 ) -> list[Delivery]:
-    """Each file comes later by an amount of its own: by name, the first or the last one by the whole lateness.
+    """Each file lags by another amount: by name, the first or the last one by the whole allowed lateness.
 
-    Tried both ways, any two files change places at least once. `chance` does not matter.
+    Tried both ways, any two files swap their order at least once. `chance` is not used.
     """
     files = sorted({delivery.file for delivery in deliveries}, reverse=first_most)
     longest_ns, last = lateness_ns - FETCH_NS - 1, max(1, len(files) - 1)
@@ -80,7 +80,7 @@ def lagging(
 
 
 def repeated(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -> list[Delivery]:
-    """A third of them come once more within the allowed lateness, as after a failed commit or a shipper's retry."""
+    """A third arrive again within the allowed lateness, as after a failed commit or a shipper's retry."""
     extra: list[tuple[int, Delivery]] = []
     for number in _whole(deliveries):
         if chance.random() < 1 / 3:
@@ -94,7 +94,7 @@ def repeated(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -
 
 
 def cut_up(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -> list[Delivery]:
-    """Each falls apart anywhere, also within a traceback; `lateness_ns` does not matter."""
+    """Each is cut anywhere, also within a traceback; `lateness_ns` is not used."""
     return [piece for delivery in deliveries for piece in _pieces(delivery, chance)]
 
 
@@ -115,7 +115,7 @@ def _fetches(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
 
 
 def _marked(deliveries: list[Delivery]) -> list[Delivery]:
-    """Of one file: those after which the next one comes soon, as such."""
+    """The deliveries of one file, with `continues` set where the next one follows soon."""
     continues = [
         later.lines[0].time_ns - delivery.lines[-1].time_ns < MAX_BLOCK_WAIT_NS
         for delivery, later in pairwise(deliveries)
@@ -124,7 +124,7 @@ def _marked(deliveries: list[Delivery]) -> list[Delivery]:
 
 
 def _whole(deliveries: Sequence[Delivery]) -> list[int]:
-    """Those that hold no part of a block that began or ends in another one."""
+    """Those without a part of a block that begins or ends in another delivery."""
     before: dict[str, Delivery] = {}
     whole = []
     for number, delivery in enumerate(deliveries):
@@ -139,7 +139,7 @@ def _can_be_followed(delivery: Delivery, again: Delivery) -> bool:
 
 
 def _in_order_of_each_file(deliveries: list[Delivery]) -> list[Delivery]:
-    """Shuffled ones of the same moment: those of one file get their order back, in the places that the file has."""
+    """Restore the order within each file, among deliveries that were shuffled at the same time."""
     by_file: dict[str, list[Delivery]] = {}
     for delivery in deliveries:
         by_file.setdefault(delivery.file, []).append(delivery)

@@ -1,4 +1,4 @@
-"""Expected incidents beside those found: every difference in words."""
+"""Compares expected incidents with those found: a message for every difference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FOUND_AT: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 def shortfalls(expected: Sequence[ExpectedIncident], documents: Documents) -> list[str]:
-    """What is not as expected, a line each; incidents that others took over don't count."""
+    """A line for each difference; incidents merged into others don't count."""
     found = [msgspec.to_builtins(incident) for incident in documents if not incident.merged_into]
     pairs = _best_pairs(expected, found)
     left = [document for number, document in enumerate(found) if number not in pairs.values()]
@@ -41,7 +41,7 @@ def shortfalls(expected: Sequence[ExpectedIncident], documents: Documents) -> li
 
 
 def first_change(before: Sequence[Documents], after: Sequence[Documents]) -> str:
-    """Where two runs of the same scenario differ first; empty when they are the same byte for byte."""
+    """The first difference between two runs of a scenario; empty if they are the same byte for byte."""
     for step, (old, new) in enumerate(zip(before, after, strict=True), 1):
         if msgspec.json.encode(old) != msgspec.json.encode(new):
             return f"at the end of step {step}, {_change(_by_id(old), _by_id(new))}"
@@ -49,7 +49,7 @@ def first_change(before: Sequence[Documents], after: Sequence[Documents]) -> str
 
 
 def _best_pairs(expected: Sequence[ExpectedIncident], found: list[dict[str, Any]]) -> dict[int, int]:
-    """Which expected incident is which found one: the pairs that differ least come first."""
+    """The found incident for each expected one: the pairs with the fewest differences first."""
     distances = sorted(
         (len(list(_differences(incident, document))), number, index)
         for number, incident in enumerate(expected)
@@ -122,7 +122,7 @@ def _change(before: dict[str, Incident], after: dict[str, Incident]) -> str:
 
 
 def _first_difference(old: Any, new: Any, path: str) -> str:
-    """The first part that differs of two documents, such as `chain.2.text: 'a' became 'b'`."""
+    """The first difference of two documents, such as `chain.2.text: 'a' became 'b'`."""
     parts, new_parts = _parts(old), _parts(new)
     if not parts or parts.keys() != new_parts.keys():
         return f"{path.removeprefix('.')}: {old!r} became {new!r}"

@@ -1,4 +1,4 @@
-"""The lines of a scenario, written out one by one: who says what when, and in which log file it stands."""
+"""The lines of a scenario, written out one by one: source, text, time and log file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z_0-9]+)\}")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One record. `file` and `number` (from 1) are its position, whatever way and however often it arrives."""
+    """One record. `file` and `number` (from 1) are its position, however it arrives."""
 
     time_ns: int
     file: str
@@ -45,7 +45,7 @@ def _line(written: WrittenLine, numbers: Counter[str]) -> Line:
 
 
 def _file_of(written: WrittenLine) -> str:
-    """Each node has a log for its kernel and one for each job; a scheduler or API server has one of its own."""
+    """A node has a kernel log and a log for each job; a scheduler and an API server have a log each."""
     name = written.job if written.source == "worker" and written.job else written.source
     place = written.node if written.source in ("kernel", "worker") else ""
     return "/".join(filter(None, (place, f"{name}.log")))

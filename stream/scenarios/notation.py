@@ -1,4 +1,4 @@
-"""How scenarios write times, names and ranks: `+10m3s`, `40m`, `n1..n4`, `0..63`."""
+"""The notation of times, names and ranks in scenarios: `+10m3s`, `40m`, `n1..n4`, `0..63`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def offset_ns(written: Any) -> int:
     """Nanoseconds after the scenario's start of `+10m3s`.
 
     Raises:
-        ValueError: it is no such offset.
+        ValueError: this is not an offset.
     """
     parts = _DURATION.findall(str(written))
     if not parts or str(written) != "+" + "".join(parts):
-        raise ValueError(f"{str(written)!r} is no offset: write how long after the start, such as +10m3s")
+        raise ValueError(f"{str(written)!r} is not an offset: write how long after the start, such as +10m3s")
     return sum(map(duration_ns, parts))
 
 
@@ -31,7 +31,7 @@ def length_ns(written: Any) -> int:
     """Nanoseconds of `40m` or `1h30m`.
 
     Raises:
-        ValueError: it is no such duration.
+        ValueError: this is not a duration.
     """
     parts = _DURATION.findall(str(written))
     if not parts or str(written) != "".join(parts):
@@ -42,7 +42,7 @@ def length_ns(written: Any) -> int:
 
 
 def names_of(written: Any) -> tuple[str, ...]:
-    """The names that `n1`, `n1..n4`, `n[1-4]` or a list of them stands for; `n01..n04` keeps the zeros.
+    """The names that `n1`, `n1..n4`, `n[1-4]` or a list of them means; `n01..n04` keeps the zeros.
 
     Raises:
         ValueError: a range that runs backwards, has two stems, or is too long.
@@ -51,16 +51,16 @@ def names_of(written: Any) -> tuple[str, ...]:
 
 
 def ranks_of(written: Any) -> tuple[int, ...] | str:
-    """The ranks that `3`, `0..63`, a list of both, or `all` stands for.
+    """The ranks that `3`, `0..63`, a list of both, or `all` means.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: this is none of these.
     """
     if written == ALL_RANKS:
         return ALL_RANKS
     names = names_of(written)
     if bad := [name for name in names if not (name.isascii() and name.isdigit())]:
-        raise ValueError(f"{bad[0]!r} is no rank: write a number, a range such as 0..63, or all")
+        raise ValueError(f"{bad[0]!r} is not a rank: write a number, a range such as 0..63, or all")
     return tuple(map(int, names))
 
 
@@ -76,5 +76,5 @@ def _expanded(name: str) -> list[str]:
         return [name]
     first, last, stem = int(found["first"]), int(found["last"]), found["stem"]
     if stem != found["again"] or last < first or last - first >= MAX_IN_RANGE:
-        raise ValueError(f"{name!r} is no range: write n1..n4, with the same word before both numbers, upwards")
+        raise ValueError(f"{name!r} is not a range: write n1..n4, with the same prefix and rising numbers")
     return [f"{stem}{number:0{len(found['first'])}d}" for number in range(first, last + 1)]

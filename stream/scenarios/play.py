@@ -1,4 +1,4 @@
-"""Plays a scenario through the real scanner and the core, with a clock that only the deliveries move."""
+"""Plays a scenario through the real scanner and core, with a clock that only deliveries advance."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from epicenter.stream.scenarios.lines import Line
 
 CLUSTER: Final = "default"
 TICK_NS: Final = NS_PER_S
-"""The clock is told to the core when it has gone on by so much, and at the end of each step."""
+"""The core gets the clock after each such interval, and at the end of each step."""
 
 
 class Core(Protocol):
-    """What is played: the `Engine`, or a stand-in for it."""
+    """The `Engine`, or a substitute for it."""
 
     def add(
         self,
@@ -29,13 +29,13 @@ class Core(Protocol):
         heartbeats: Iterable[Heartbeat] = (),
         rank_placements: Iterable[RankPlacement] = (),
     ) -> None:
-        """Note matches, heartbeats and seats."""
+        """Add matches, heartbeats and placements of ranks."""
 
     def advance(self, watermark_ns: int) -> list[Incident]:
-        """Take everything up to the watermark; the incidents that changed."""
+        """Process everything up to the watermark; the incidents that changed."""
 
     def snapshot(self) -> bytes:
-        """The state, from which another one goes on."""
+        """The state, from which another core continues."""
 
 
 MakeCore = Callable[[bytes | None], Core]
@@ -70,14 +70,14 @@ class _Player:
             self.advance(delivery.arrival_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Let the core's time go on; a file of which something is unread holds the watermark back."""
+        """Advance the core's clock; a file with unread lines holds the watermark back."""
         self.clock_ns = now_ns
         read_to_ns = min((batch.received_ns[0] for batch in self.unread.values()), default=now_ns)
         for incident in self.core.advance(min(now_ns, read_to_ns) - self.lateness_ns):
             self.newest[incident.incident_id] = incident
 
     def restart(self) -> None:
-        """Go on from a snapshot; what a scanner had not read to its end is read again."""
+        """Continue from a snapshot; lines that the scanner had not finished are read again."""
         self.core, self.scanner = self.make_core(self.core.snapshot()), self.make_scanner()
 
     def documents(self) -> Documents:
@@ -91,7 +91,7 @@ def play(
     lateness_ns: int,
     restarts: Collection[int] = (),
 ) -> list[Documents]:
-    """The incidents at the end of each chapter; `restarts` are the numbers of the deliveries before which one comes."""
+    """The incidents at the end of each chapter; `restarts` are numbers of deliveries; it restarts before each."""
     player = _Player(make_core, make_scanner, lateness_ns)
     found, number = [], 0
     for chapter in chapters:

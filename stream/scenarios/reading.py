@@ -14,19 +14,19 @@ from epicenter.stream.scenarios.notation import ALL_RANKS
 from epicenter.stream.scenarios.spec import LineSpec, ScenarioSpec
 
 FOLDER = "scenarios"
-"""Scenarios in a folder of this name beside a user's packs are run with them."""
+"""Scenarios in a folder of this name next to a user's packs are played with them."""
 
 MAX_LINES: Final = 200_000
-"""So many lines one entry may stand for."""
+"""At most this many lines of one entry."""
 
 _Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario and where it stands. `expect_places` has one `file:line` for each step.
+    """A scenario with its positions: `expect_places` has a `file:line` for each step.
 
-    `topology` is that of its own cluster, if it names one.
+    `topology` is the one that it names, if any.
     """
 
     name: str
@@ -50,7 +50,7 @@ def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
 
 
 def scenario_folders(packs: Sequence[Path]) -> list[Path]:
-    """The folders of scenarios that lie beside these packs, each once."""
+    """The folders of scenarios next to these packs, each once."""
     beside = [(pack if pack.is_dir() else pack.parent) / FOLDER for pack in packs]
     return [folder for folder in dict.fromkeys(beside) if folder.is_dir()]
 
@@ -66,7 +66,7 @@ def _read(file: Path, problems: list[str]) -> Scenario | None:
 
 
 def faults(spec: ScenarioSpec) -> Iterator[tuple[_Place, str]]:
-    """What lines say that does not fit the jobs and nodes, with the place of each."""
+    """The lines that contradict the jobs and nodes, each with its place."""
     nodes = {*spec.nodes, *(node for job in spec.jobs.values() for node in job.nodes)}
     for step_number, step in enumerate(spec.all_steps):
         above: _Place = ("steps", step_number) if spec.steps else ()
@@ -78,15 +78,15 @@ def faults(spec: ScenarioSpec) -> Iterator[tuple[_Place, str]]:
 def _line_faults(spec: ScenarioSpec, line: LineSpec, nodes: set[str]) -> Iterator[tuple[str, str]]:
     job = spec.jobs.get(line.job)
     if line.job and job is None:
-        yield "job", f"{line.job!r} is none of the `jobs` ({', '.join(spec.jobs) or 'there are none'}): add it there"
+        yield "job", f"{line.job!r} is not one of the `jobs` ({', '.join(spec.jobs) or 'there are none'}): add it there"
     if unknown := [node for node in line.on if node not in nodes]:
-        yield "on", f"{unknown[0]!r} is no node of a job, nor among `nodes`: add it there"
+        yield "on", f"{unknown[0]!r} is neither a node of a job nor in `nodes`: add it there"
     if job and isinstance(line.ranks, tuple) and (beyond := [rank for rank in line.ranks if rank >= job.world_size]):
-        yield "ranks", f"job {line.job} has ranks 0..{job.world_size - 1}: there is no rank {beyond[0]}"
+        yield "ranks", f"job {line.job} has ranks 0..{job.world_size - 1}: write one of them, not {beyond[0]}"
     if line.ranks and line.on:
-        yield "on", "the job says on which node each of the `ranks` runs: leave `on` out"
+        yield "on", "remove `on`: the job determines the node of each of its `ranks`"
     speakers = job.world_size if job and line.ranks == ALL_RANKS else len(line.ranks) or len(line.on) or 1
     if (count := len(line.offsets_ns) * speakers) > MAX_LINES:
-        yield "every", f"stands for {count} lines: {MAX_LINES} are the most"
+        yield "every", f"makes {count} lines: at most {MAX_LINES} are allowed"
     if line.source == "kernel" and not line.on:
         yield "source", "a kernel line comes from a node: write `on`"

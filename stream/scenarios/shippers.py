@@ -1,4 +1,4 @@
-"""A line as the shippers of a cluster wrap it: the record that reaches the raw topic. Shapes: docs/envelopes.md."""
+"""A line in a shipper's envelope: the record that reaches the raw topic. Shapes: docs/envelopes.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from epicenter.rules.model.times import NS_PER_S
 
 
 class WrittenLine(msgspec.Struct, frozen=True):
-    """One line with where and when it was written. `node`, `job` are empty and `rank` is None when not known."""
+    """One line with where and when it was written. `node` and `job` are empty and `rank` is None if unknown."""
 
     time_ns: int
     text: str
@@ -97,7 +97,7 @@ def _known(**fields: str) -> dict[str, str]:
 
 
 def _job(written: WrittenLine) -> dict[str, str]:
-    """Under the name that Slurm gives it."""
+    """The job under Slurm's field name."""
     return _known(slurm_job_id=written.job)
 
 

@@ -1,4 +1,4 @@
-"""The shape of a scenario file, as people write it in YAML; pydantic checks it."""
+"""The schema of a scenario file in YAML, checked by pydantic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from epicenter.rules.documents.mistakes import instead
 from epicenter.rules.documents.strict import Strict
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.spec import Severity
@@ -22,7 +23,7 @@ SHIPPERS_OF: Final[dict[str, tuple[Shipper, ...]]] = {
     "scheduler": ("file", "rsyslog", "plain"),
     "kubernetes": ("vector", "plain"),
 }
-"""Who ships the lines of a source; the first one does when nothing is said."""
+"""Source -> shippers that can send its lines, the default one first."""
 
 PLACEHOLDERS: Final = ("step", "node", "rank", "local_rank", "world", "pci", "bus", "pid", "iso", "clock", "c10")
 
@@ -36,13 +37,14 @@ def _start_ns(written: Any) -> int:
 
 def _known_class(failure_class: str) -> str:
     if not vocabulary().knows(failure_class):
-        raise ValueError(f"{failure_class!r} is no class of rules/packs/vocabulary.yaml")
+        correction = instead(failure_class, vocabulary().family_by_class, "rules/packs/vocabulary.yaml")
+        raise ValueError(f"unknown class {failure_class!r}: {correction}")
     return failure_class
 
 
 def _known_placeholders(text: str) -> str:
     if unknown := [name for name in _PLACEHOLDER.findall(text) if name not in PLACEHOLDERS]:
-        raise ValueError(f"{{{unknown[0]}}}: no such placeholder: write one of {', '.join(PLACEHOLDERS)}")
+        raise ValueError(f"{{{unknown[0]}}}: unknown placeholder: write one of {', '.join(PLACEHOLDERS)}")
     return text
 
 
@@ -63,7 +65,7 @@ class JobSpec(Strict):
 
     @property
     def world_size(self) -> int:
-        """How many ranks it has."""
+        """The number of ranks."""
         return len(self.nodes) * self.ranks_per_node
 
     def node_of(self, rank: int) -> str:
@@ -72,10 +74,10 @@ class JobSpec(Strict):
 
 
 class LineSpec(Strict):
-    """A line, or many of one kind: at one time or again and repeated, on some nodes or from some ranks of a job.
+    """A line, or many of one kind: at one time or repeated, on some nodes or from some ranks of a job.
 
-    Times count from the scenario's start. The speakers talk at once, or evenly spread over `spread`. A text of several
-    lines is several records, a microsecond apart.
+    Times count from the scenario's start. All ranks or nodes write at once, or evenly spread over `spread`. A text of
+    several lines is several records, a microsecond apart.
     """
 
     at: OffsetNs | None = None
@@ -104,25 +106,25 @@ class LineSpec(Strict):
     @model_validator(mode="after")
     def _has_a_writer(self) -> LineSpec:
         if self.ranks != () and not self.job:
-            raise ValueError("`ranks` are those of a job: write `job` too")
+            raise ValueError("`ranks` belong to a job: write `job` too")
         if self.shipper and self.shipper not in SHIPPERS_OF[self.source]:
-            raise ValueError(f"a {self.source} line comes by one of {', '.join(SHIPPERS_OF[self.source])}")
+            raise ValueError(f"shipper of a {self.source} line: write one of {', '.join(SHIPPERS_OF[self.source])}")
         return self
 
     @property
     def offsets_ns(self) -> range | tuple[int]:
-        """When it is said."""
+        """The times of the line, as offsets from the start."""
         if self.every is None or self.since is None or self.upto is None:
             return (self.at or 0,)
         return range(self.since, self.upto + 1, self.every)
 
 
 class ExpectedIncident(Strict):
-    """What must be true of one incident; what is left out may be anything.
+    """The required fields of one incident; omitted ones may have any value.
 
-    `jobs` and `nodes` are all of them; `attempts` are the job's failed runs with this one, `recurs_on` the nodes that
-    something spoke against each time. `chain` holds classes in the order in which the chain first shows them; it may
-    leave some out. `confidence` is the least.
+    `jobs` and `nodes` must be complete; `attempts` counts the job's failed runs including this one, `recurs_on` has the
+    nodes implicated each time. `chain` has classes in the order of their first links, and may omit some. `confidence`
+    is the minimum.
     """
 
     failure_class: Annotated[Class | None, Field(alias="class")] = None
@@ -142,7 +144,7 @@ class ExpectedIncident(Strict):
     @model_validator(mode="after")
     def _says_something(self) -> ExpectedIncident:
         if not self.model_fields_set:
-            raise ValueError("says nothing: write at least the `class` of the root cause")
+            raise ValueError("is empty: write at least the `class` of the root cause")
         return self
 
 
@@ -152,7 +154,7 @@ Expected = Annotated[
 
 
 class StepSpec(Strict):
-    """Lines arrive, then `advance` goes by without any more, then exactly the expected incidents are there."""
+    """Lines arrive, then `advance` passes without lines, then there must be exactly the expected incidents."""
 
     then: str = ""
     lines: tuple[LineSpec, ...] = ()
@@ -163,7 +165,7 @@ class StepSpec(Strict):
 class ScenarioSpec(StepSpec):
     """One story. It has one step, written at the top, or several in `steps`.
 
-    `topology` is a file, relative to the scenario's, that says where the nodes stand.
+    `topology` is a topology file, relative to the scenario's.
     """
 
     title: str
@@ -181,7 +183,7 @@ class ScenarioSpec(StepSpec):
         if bool(at_top) == bool(self.steps):
             raise ValueError("write either `lines`, `advance` and `expect`, or `steps` that have them")
         if all(step.expect is None for step in self.all_steps):
-            raise ValueError("expects nothing: write `expect: none` or a list of incidents")
+            raise ValueError("no `expect`: write `expect: none` or a list of incidents")
         if self.lateness < 2 * NS_PER_S:
             raise ValueError("`lateness` must be 2s or more")
         return self

@@ -1,4 +1,4 @@
-"""Holds scenarios against the core: what was expected, and whether another way of arriving changes it."""
+"""Checks scenarios: whether the core finds what is expected, and whether another way of arriving changes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from epicenter.stream.scenarios.reading import Scenario
 from epicenter.stream.scenarios.spec import ScenarioSpec
 
 TRIES: Final = 2
-"""So often a variation with chance in it is tried."""
+"""How often to try a random variation."""
 
 VARIATIONS: Final[dict[str, Variation]] = {
     "files that lag, the last one most": lagging,
@@ -32,15 +32,15 @@ VARIATIONS: Final[dict[str, Variation]] = {
 """Ways of arriving that must change nothing."""
 
 MAX_RESTARTS: Final = 100
-"""One run restarts at every point between two deliveries, or at so many of them when there are more."""
+"""One run restarts at every point between two deliveries, or at this many if there are more."""
 
 LONE_RESTARTS: Final = 4
-"""So many of these points are also tried one at a time."""
+"""How many of these points are also tried one at a time."""
 
 
 @dataclass
 class Outcome:
-    """What a scenario came to. `failures` are empty when all is as it should be."""
+    """The result of a scenario; it passed if `failures` is empty."""
 
     failures: list[str] = field(default_factory=list)
     expectations: int = 0
@@ -49,7 +49,7 @@ class Outcome:
     restarts: int = 0
 
     def add(self, other: Outcome) -> None:
-        """Count another scenario in."""
+        """Add the result of another scenario."""
         self.failures += other.failures
         self.expectations += other.expectations
         self.runs += other.runs
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def check_all(scenarios: Iterable[Scenario], rules: RuleSet) -> Outcome:
-    """Every scenario, with the real core."""
+    """The result of all scenarios, with the real core."""
     whole = Outcome()
     for scenario in scenarios:
         whole.add(_checker(scenario, rules).outcome())
@@ -76,7 +76,7 @@ def _checker(scenario: Scenario, rules: RuleSet) -> Checker:
 
 
 class Checker:
-    """Runs one scenario as it is written and in every other way."""
+    """Plays one scenario as written and in every variation."""
 
     def __init__(self, scenario: Scenario, make_core: MakeCore, make_scanner: Callable[[], BatchScanner]):
         self._scenario = scenario
@@ -85,7 +85,7 @@ class Checker:
         self._chapters = chapters_of(scenario.spec)
 
     def outcome(self) -> Outcome:
-        """What is not as expected, and what changes the incidents that must not."""
+        """Differences from the expected incidents, and variations that change the incidents."""
         found = self._play(self._chapters)
         steps = self._scenario.spec.all_steps
         outcome = Outcome(list(self._unmet(found)), sum(step.expect is not None for step in steps), 1)
@@ -98,7 +98,7 @@ class Checker:
         return outcome
 
     def documents(self) -> list[Documents]:
-        """The incidents at the end of each step, of the scenario as it is written."""
+        """The incidents at the end of each step of the scenario as written."""
         return self._play(self._chapters)
 
     @property
@@ -138,7 +138,7 @@ class Checker:
 
 
 def chapters_of(spec: ScenarioSpec) -> list[Chapter]:
-    """The scenario as it is written: each step ends when its lines are in, the lateness is over and `advance` too."""
+    """The scenario as written: a step ends after its lines, its `advance` and the allowed lateness."""
     now_ns, chapters = spec.starts, []
     for step, lines in zip(spec.all_steps, written_out(spec), strict=True):
         deliveries = as_written(lines, now_ns)

@@ -115,7 +115,7 @@ def test_a_line_whose_file_is_gone_comes_from_the_store(stored: Stored) -> None:
     moved = Path(place.source).rename(f"{place.source}.gone")
     try:
         found = find(stored.settings, reference, Around(3, 3))
-        assert (found.found_in, "a rule fits" in found.note) == ("store", True)
+        assert (found.found_in, "match a rule" in found.note) == ("store", True)
         assert [line.untrusted_log_text for line in found.lines if line.is_wanted] == [there]
     finally:
         moved.rename(place.source)

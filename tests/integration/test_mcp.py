@@ -224,7 +224,7 @@ def test_only_requests_from_this_machine_are_answered_over_http(stored: Stored) 
         ):
             assert posted(url, headers) == status
     for host in ("0.0.0.0", "192.0.2.1", "example.org", "::", ""):
-        with pytest.raises(ConfigError, match=r"only 127\.0\.0\.1 or ::1"):
+        with pytest.raises(ConfigError, match=r"write 127\.0\.0\.1 or ::1"):
             serve_http(stored.settings, host, 0)
 
 

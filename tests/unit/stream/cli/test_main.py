@@ -134,7 +134,7 @@ def test_exit_1_when_a_check_finds_problems(tmp_path: Path, run: Any) -> None:
     pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
     code, out, _ = run("rules", "test", "--rules", pack)
     assert code == 1
-    assert f"{pack}:3: mine.one: should fit: it went well: 2 (by Hyperscan)" in out
+    assert f"{pack}:3: mine.one: must match this line: it went well: 2 (by Hyperscan)" in out
     pack.write_text("pack: [")
     code, out, _ = run("rules", "lint", "--rules", pack)
     assert code == 1
@@ -210,7 +210,7 @@ def test_no_command_starts_with_a_rule_whose_example_fails(command: str, tmp_pat
     pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
     code, out, err = run(*command.split(), "--rules", pack, "--data-dir", tmp_path)
     assert code == (1 if command == "check" else 78)
-    assert f"{pack}:3: mine.one: should fit: it went well: 2\n" in (out or err)
+    assert f"{pack}:3: mine.one: must match this line: it went well: 2\n" in (out or err)
 
 
 def test_exit_78_for_wrong_settings(tmp_path: Path, logs: Path) -> None:

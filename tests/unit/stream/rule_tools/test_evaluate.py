@@ -62,5 +62,5 @@ def test_the_cause_is_right_if_its_class_or_a_finer_one_is_found(wanted: str, pr
 def test_a_line_that_is_no_case_is_refused_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "cases.jsonl"
     file.write_text(json.dumps({"id": "a", "lines": [], "expect": []}) + "\n{\n")
-    with pytest.raises(InputError, match=r"cases.jsonl:2: no labelled case"):
+    with pytest.raises(InputError, match=r"cases.jsonl:2: not a labelled case"):
         read_cases(file)

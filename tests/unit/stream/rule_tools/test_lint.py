@@ -67,8 +67,8 @@ def test_a_failure_in_a_harmless_line_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (("action: none", "action: drain-node"), "action drain-node contradicts the vendor's IGNORE"),
-        (("severity: info", "severity: critical"), "severity critical contradicts the vendor's IGNORE"),
+        (("action: none", "action: drain-node"), "action drain-node contradicts NVIDIA's IGNORE"),
+        (("severity: info", "severity: critical"), "severity critical contradicts NVIDIA's IGNORE"),
     ],
     ids=["action", "severity"],
 )

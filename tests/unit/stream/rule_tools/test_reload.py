@@ -74,14 +74,14 @@ async def test_valid_change_is_applied_and_a_mistake_is_not(process: Process, pa
     mount(packs, A_PACK.replace("title: One", "title: Two"))
     assert await process.next_outcome() == "taken"
     assert process.title == "Two"
-    assert process.messages[-1].startswith("rules taken: 0 new, 1 changed, 0 gone; ")
+    assert process.messages[-1].startswith("rules reloaded: 0 new, 1 changed, 0 removed; ")
 
     mount(packs, A_PACK.replace("it went wrong: 2", "it went well: 2"))
     assert await process.next_outcome() == "broken"
     assert len(process.applied) == 1
-    problem = f"{packs}/mine.yaml:3: mine.one: should fit: it went well: 2"
+    problem = f"{packs}/mine.yaml:3: mine.one: must match this line: it went well: 2"
     assert process.messages[-1].splitlines() == [
-        "new rules are not taken, the old ones go on; correct and save these:",
+        "new rules refused, the old ones stay; fix and save these:",
         f"  {problem}",
     ]
     assert process.reloader.health()["problems"] == [problem]
@@ -106,12 +106,12 @@ async def test_sighup_checks_the_packs_at_once(packs: Path) -> None:
 
 async def test_trial_process_that_times_out_is_a_problem(packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("epicenter.stream.rule_tools.trial.MAX_S", 0.01)
-    assert "were not read and compiled within" in (await tried([packs], None)).problems[0]
+    assert "reading and compiling the packs took more than" in (await tried([packs], None)).problems[0]
     monkeypatch.setattr("epicenter.stream.rule_tools.trial.MAX_S", MAX_S)
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    assert (await tried([packs], None)).problems[0].startswith("new packs can't be tried: no process can be started: ")
+    assert (await tried([packs], None)).problems[0].startswith("new packs can't be tried: can't start a process: ")
     monkeypatch.setattr("sys.executable", "/bin/false")
-    assert (await tried([packs], None)).problems == ["the process that tries new packs ended with 1: "]
+    assert (await tried([packs], None)).problems == ["the process that tries new packs exited with 1: "]
 
 
 async def test_a_topology_that_contradicts_itself_is_reported(packs: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_examples_that_passed_are_not_tried_again(tmp_path: Path, monkeypatch: p
 
     assert [times_tried(pack) for pack in (A_PACK, A_PACK, A_PACK.replace("title: One", "title: Two"))] == [1, 1, 2]
     for _ in range(2):
-        with pytest.raises(ConfigError, match=r"mine\.one: should fit: it went well: 2"):
+        with pytest.raises(ConfigError, match=r"mine\.one: must match this line: it went well: 2"):
             times_tried(A_PACK.replace("it went wrong: 2", "it went well: 2"))
     assert len(tried) == 4
     for entry in (tmp_path / "cache").rglob("examples/*"):

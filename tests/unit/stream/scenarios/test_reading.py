@@ -22,7 +22,7 @@ def test_offsets_are_read(written: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("written", ["10s", "+", "+10", "+10s later", "soon", 0, "-10s", "+s"])
 def test_invalid_offsets_are_refused(written: object) -> None:
-    with pytest.raises(ValueError, match=r"is no offset: write how long after the start, such as \+10m3s"):
+    with pytest.raises(ValueError, match=r"is not an offset: write how long after the start, such as \+10m3s"):
         offset_ns(written)
 
 
@@ -50,44 +50,44 @@ def test_names_are_expanded(written: object, names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("written", ["n3..n1", "n1..m3", "n1..n99999999"])
 def test_invalid_ranges_are_refused(written: str) -> None:
-    with pytest.raises(ValueError, match="is no range"):
+    with pytest.raises(ValueError, match="is not a range"):
         names_of(written)
 
 
 def test_ranks_are_expanded() -> None:
     assert ranks_of(["0..2", 7]) == (0, 1, 2, 7)
     assert ranks_of("all") == "all"
-    with pytest.raises(ValueError, match="'first' is no rank"):
+    with pytest.raises(ValueError, match="'first' is not a rank"):
         ranks_of("first")
 
 
 MISTAKES = {
     "unknown-key": ("title: A", "titel: x\ntitle: A", 1, "titel: unknown key: write title"),
     "no-title": ("title: A GPU is lost\n", "", 1, "title: missing: add it"),
-    "bad-offset": ("at: +20s", "at: 20s", 8, "'20s' is no offset: write how long after the start, such as +10m3s"),
+    "bad-offset": ("at: +20s", "at: 20s", 8, "'20s' is not an offset: write how long after the start, such as +10m3s"),
     "bad-duration": ("advance: 1m", "advance: soon", 13, "'soon' is not a duration"),
-    "bad-range": ("nodes: n1..n2", "nodes: n2..n1", 4, "'n2..n1' is no range"),
+    "bad-range": ("nodes: n1..n2", "nodes: n2..n1", 4, "'n2..n1' is not a range"),
     "once-and-again": ("at: +20s", "at: +20s\n        every: 5s", 8, "write either `at: +10s`, or all of"),
     "never": ("at: +20s", "every: 5s", 8, "write either `at: +10s`, or all of"),
     "backwards": ("at: +20s", "every: 5s\n        from: +9s\n        to: +1s", 8, "`to` not before `from`"),
-    "too-often": ("at: +20s", "every: 1ms\n        from: +0s\n        to: +1h", 8, "every: stands for 3600001 lines"),
-    "unknown-node": ("on: n2", "on: n7", 9, "'n7' is no node of a job, nor among `nodes`: add it there"),
-    "unknown-job": ("{at: +23s, job: A", "{at: +23s, job: B", 12, "'B' is none of the `jobs` (A): add it there"),
-    "no-such-rank": ("+23s, job: A, ranks: all", "+23s, job: A, ranks: 4", 12, "ranks 0..3: there is no rank 4"),
-    "ranks-without-a-job": ("+23s, job: A, ranks", "+23s, ranks", 12, "`ranks` are those of a job: write `job` too"),
-    "ranks-and-nodes": ("+23s, job: A,", "+23s, job: A, on: n1,", 12, "leave `on` out"),
+    "too-often": ("at: +20s", "every: 1ms\n        from: +0s\n        to: +1h", 8, "every: makes 3600001 lines"),
+    "unknown-node": ("on: n2", "on: n7", 9, "'n7' is neither a node of a job nor in `nodes`: add it there"),
+    "unknown-job": ("{at: +23s, job: A", "{at: +23s, job: B", 12, "'B' is not one of the `jobs` (A): add it there"),
+    "no-such-rank": ("+23s, job: A, ranks: all", "+23s, job: A, ranks: 4", 12, "ranks 0..3: write one of them, not 4"),
+    "ranks-without-a-job": ("+23s, job: A, ranks", "+23s, ranks", 12, "`ranks` belong to a job: write `job` too"),
+    "ranks-and-nodes": ("+23s, job: A,", "+23s, job: A, on: n1,", 12, "remove `on`: the job"),
     "kernel-without-a-node": ("        on: n2\n", "", 9, "a kernel line comes from a node: write `on`"),
     "wrong-shipper": (
         "source: kernel",
         "source: kernel\n        shipper: vector",
         8,
-        "by one of journald, rsyslog, plain",
+        "shipper of a kernel line: write one of journald, rsyslog, plain",
     ),
-    "unknown-placeholder": ("[rank{rank}]: NCCL", "[rank{rnak}]: NCCL", 12, "{rnak}: no such placeholder"),
-    "unknown-class": ("class: xid-79", "class: xid79", 15, "'xid79' is no class of rules/packs/vocabulary.yaml"),
+    "unknown-placeholder": ("[rank{rank}]: NCCL", "[rank{rnak}]: NCCL", 12, "{rnak}: unknown placeholder"),
+    "unknown-class": ("class: xid-79", "class: xid79", 15, "unknown class 'xid79': write xid-*"),
     "unknown-field": ("node: n2, jobs", "host: n2, jobs", 15, "steps.0.expect.0.host: unknown key: write"),
-    "says-nothing": ("{class: xid-79, node: n2, jobs: [A]}", "{}", 15, "says nothing: write at least the `class`"),
-    "expects-nothing": (A_SCENARIO[A_SCENARIO.index("    expect") :], "", 1, "expects nothing: write `expect: none`"),
+    "says-nothing": ("{class: xid-79, node: n2, jobs: [A]}", "{}", 15, "is empty: write at least the `class`"),
+    "expects-nothing": (A_SCENARIO[A_SCENARIO.index("    expect") :], "", 1, "no `expect`: write `expect: none`"),
     "steps-and-lines": ("steps:", "advance: 1m\nsteps:", 1, "write either `lines`, `advance` and `expect`, or `steps`"),
     "twice": ("title: A", "title: B\ntitle: A", 2, "title is written twice: keep one"),
     "not-yaml": ("jobs:", "jobs: [", 5, "not YAML"),
