@@ -16,7 +16,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.UNUSUAL_CAUSE: "{failure_class} is rarely a root cause",
     ReasonKind.NODE_NAMED_ELSEWHERE: "another line reports the same and names the node",
     ReasonKind.KERNEL: "the kernel reports it, which is closer to the hardware than any library",
-    ReasonKind.ALONE: "only {place} reports it; other nodes ({other_nodes}) report something else",
+    ReasonKind.ALONE: "only {place} reports it; {others_report} something else",
     ReasonKind.EXPLAINED_BY: "explained by {failure_class}{on_node}: {why}",
     ReasonKind.EXPLAINS: "it explains {failure_class}: {why}",
     ReasonKind.SHARED_EXPLANATION: "it was logged together with a line that is explained",
@@ -86,7 +86,8 @@ def _words(about: About | None) -> dict[str, object]:
         case Signal():
             return {"failure_class": about.failure_class}
         case Alone(node, other_nodes):
-            return {"place": node or "one place", "other_nodes": other_nodes}
+            others = "1 other node reports" if other_nodes == 1 else f"{other_nodes} other nodes report"
+            return {"place": node or "one place", "others_report": others}
         case Explanation(failure_class, node, why):
             return {"failure_class": failure_class, "on_node": f" on {node}" if node else "", "why": why}
         case Suspects():

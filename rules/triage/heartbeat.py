@@ -16,11 +16,11 @@ _SHOWN: Final = 8
 
 def heartbeat_checks(story: Story, run: RunFacts, heartbeat: Finding) -> list[Check]:
     """The checklist for a false alarm, with the answers from the log."""
-    accused = sorted(story.accused)
-    alive, stepping = _self_reported(story, accused), _still_stepping(story, accused)
+    reported_dead = sorted(story.reported_dead)
+    alive, stepping = _self_reported(story, reported_dead), _still_stepping(story, reported_dead)
     earlier = [_error_on_task(signal) for signal in run.deaths[:_SHOWN]]
     return [
-        Check("Which tasks were reported dead?", numbers(accused) or "the log does not name them"),
+        Check("Which tasks were reported dead?", numbers(reported_dead) or "the log does not name them"),
         Check(
             "Did one of them report the error itself?",
             f"yes, task {numbers(alive)}: it was alive" if alive else "no line shows it",
@@ -53,15 +53,15 @@ def _verdict(earlier: list[str], alive: list[int]) -> str:
     return "most likely a false alarm: no line shows a death"
 
 
-def _self_reported(story: Story, accused: list[int]) -> list[int]:
+def _self_reported(story: Story, reported_dead: list[int]) -> list[int]:
     fact, finding = story.facts.get("job.coordinator_reported"), story.findings.get("jax-coordination-error")
     spoke = (fact.ranks if fact else set()) | set(finding.by_rank if finding else ())
-    return [task for task in accused if task in spoke]
+    return [task for task in reported_dead if task in spoke]
 
 
-def _still_stepping(story: Story, accused: list[int]) -> list[int]:
+def _still_stepping(story: Story, reported_dead: list[int]) -> list[int]:
     newest, last = story.steps.newest_by_rank, story.steps.last or 0
-    return [task for task in accused if newest.get(task, -1) >= last - 1]
+    return [task for task in reported_dead if newest.get(task, -1) >= last - 1]
 
 
 def _error_on_task(signal: Signal) -> str:

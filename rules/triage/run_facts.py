@@ -113,7 +113,7 @@ def _deaths(story: Story, failures: Sequence[Finding], outlived: frozenset[str])
         for finding in (failures if heartbeat else ())
         if finding.failure_class not in HEARTBEAT_CLASSES and finding.is_error and finding.role != "teardown"
         for task, signal in sorted(finding.by_rank.items())
-        if heartbeat and task in story.accused
+        if heartbeat and task in story.reported_dead
         if _is_before(signal, heartbeat.first) and signal.signal_id not in outlived
     ]
 

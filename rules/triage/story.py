@@ -143,7 +143,7 @@ class Story:
     facts: dict[str, Fact] = field(default_factory=dict)
     node_exits: dict[str, NodeExit] = field(default_factory=dict)
     markers: dict[int, Marker] = field(default_factory=dict)
-    accused: set[int] = field(default_factory=set)
+    reported_dead: set[int] = field(default_factory=set)
     step_at: dict[str, int] = field(default_factory=dict)
     progress_rules: set[str] = field(default_factory=set)
 
@@ -230,7 +230,7 @@ class Story:
                 self.facts.pop(other, None)
         self.facts.setdefault(match.rule, Fact(match, match)).note(match)
         if match.rule == "jax.accused_task" and _HEARTBEAT in self.findings:
-            self.accused |= tasks_in(match.fields.get("tasks", ""))
+            self.reported_dead |= tasks_in(match.fields.get("tasks", ""))
         if name := match.fields.get("stage_marker", ""):
             batch = match.fields.get("batch", "")
             rank = -1 if match.event.rank is None else match.event.rank
@@ -256,7 +256,7 @@ class Story:
         if self.steps.last is not None and is_stored:
             self.step_at[signal.signal_id] = self.steps.last
         if signal.failure_class == _HEARTBEAT:
-            self.accused |= tasks_in(" ".join((signal.fields.get("tasks", ""), signal.text, *signal.block)))
+            self.reported_dead |= tasks_in(" ".join((signal.fields.get("tasks", ""), signal.text, *signal.block)))
 
     def _note_node_exit(self, match: Match) -> None:
         fields, event = match.fields, match.event
