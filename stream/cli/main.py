@@ -19,7 +19,7 @@ from epicenter.stream.process.shutdown import exit_on_sigterm_as_pid_1
 FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: Python's default thresholds cost a fifth of the time."""
 MANY_PATTERNS = 500
-EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
+EXIT_UNREACHABLE, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
 
 COMMANDS = {
     "ack": "epicenter.stream.cli.operator_actions:ack",
@@ -119,5 +119,5 @@ def _announce_compiling(patterns: int) -> None:
 
 
 def _exit_code(error: PipelineError) -> int:
-    codes = {ConfigError: EXIT_CONFIG, InputError: EXIT_NO_INPUT, TransientError: EXIT_AWAY}
+    codes = {ConfigError: EXIT_CONFIG, InputError: EXIT_NO_INPUT, TransientError: EXIT_UNREACHABLE}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_BUG)

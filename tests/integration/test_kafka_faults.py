@@ -98,7 +98,7 @@ def test_a_foreign_message_becomes_a_dead_letter(
     assert reason.startswith("no message of ours")
 
 
-def test_nothing_is_lost_while_the_store_is_away(
+def test_nothing_is_lost_while_the_store_is_unreachable(
     kafka: Any, make_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     with dev_clickhouse(tmp_path / "store") as store:

@@ -170,7 +170,7 @@ def test_a_silenced_incident_is_notified_by_the_first_revision_after_the_silence
         assert receiver.titles == [ON_N1]
 
 
-def test_nothing_is_muted_while_the_store_is_away(
+def test_nothing_is_muted_while_the_store_is_unreachable(
     receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
 ) -> None:
     with receiver.listening():

@@ -79,7 +79,7 @@ def test_a_page_that_other_hosts_reach_needs_a_token(tmp_path: Path, monkeypatch
     assert (code, errors.count("\n"), "page_host: 0.0.0.0: others reach it" in errors) == (78, 1, True)
 
 
-def test_the_page_starts_while_the_store_is_away(tmp_path: Path) -> None:
+def test_the_page_starts_while_the_store_is_unreachable(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with epicenter(tmp_path, "page", "--store", f"http://ada:secret@127.0.0.1:{port}/x", "--port", 0) as base:
         status, text = fetched(base + "/")

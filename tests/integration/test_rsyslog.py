@@ -38,7 +38,7 @@ UNUSUAL = [
     b"not UTF-8: \xff\xfe",
     b"  indented",
 ]
-AWAY = "DistBackendError: NCCL error in: remote process exited or there was a network error"
+REMOTE_EXITED = "DistBackendError: NCCL error in: remote process exited or there was a network error"
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_nothing_is_lost_through_rotation_an_outage_and_a_restart(broker: OwnBro
     rsyslog.start()
     first.add(*numbered("e", 100))
     broker.start()
-    second.add(AWAY.encode())
+    second.add(REMOTE_EXITED.encode())
     records = arrived(broker, files)
 
     twice = sum((Counter(lines_by_file(records)[name]) - Counter(file.lines)).total() for name, file in files.items())

@@ -55,10 +55,10 @@ class MortalJournal(FileJournal):
 
 
 class FakeLedger:
-    """The outcomes of notifications; every write fails while it `is_away`."""
+    """The outcomes of notifications; every write fails while it `is_unreachable`."""
 
     def __init__(self) -> None:
-        self.is_away = False
+        self.is_unreachable = False
         self.missed = 0
         self.deliveries: list[Delivery] = []
         self.given_up: list[tuple[Planned, str]] = []
@@ -82,7 +82,7 @@ class FakeLedger:
         """Nothing is counted here."""
 
     def _check_reachable(self) -> None:
-        if self.is_away:
+        if self.is_unreachable:
             self.missed += 1
             raise KafkaConnectionError
 

@@ -42,6 +42,7 @@ INSTEAD = {
     "somebody": "the role or the person",
     "stand": "is",
     "standing": "precedence",
+    "stuck": "stalled",
     "teller": "notifier",
     "telling": "report, notify",
     "tells": "reports, notifies",

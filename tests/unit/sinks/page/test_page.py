@@ -40,7 +40,7 @@ class Store:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.is_away = False
+        self.is_unreachable = False
         self.queries = 0
         self.health: Mapping[str, object] = {"status": "ok", "records": 12}
 
@@ -52,7 +52,7 @@ class Store:
 
     async def query(self, statement: Callable[[Client], Answer], /) -> Answer:
         self.queries += 1
-        if self.is_away:
+        if self.is_unreachable:
             raise TransientError("chdb://memory: <away>\x1b")
         return statement(self.client)
 
@@ -208,7 +208,7 @@ async def test_unknown_id_is_404(browser: Browser, path: str) -> None:
 
 
 async def test_unavailable_store_is_503(browser: Browser, store: Store) -> None:
-    store.is_away = True
+    store.is_unreachable = True
     response = await browser.get("/api/incidents")
     assert response.status == 503
     assert (await response.json())["error"] == r"chdb://memory: <away>\x1b"

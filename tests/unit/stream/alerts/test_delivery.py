@@ -192,11 +192,11 @@ async def test_deliveries_are_reported_later_when_the_delivery_log_fails(
     await dispatcher.open()
     dispatcher.start()
     await dispatcher.observe([(incident("i0"), Position("incidents/0", 1))])
-    ledger.is_away = True
+    ledger.is_unreachable = True
     async with asyncio.timeout(20):
         while not ledger.missed:
             await asyncio.sleep(POLL_S)
-    ledger.is_away, receiver.status = False, 200
+    ledger.is_unreachable, receiver.status = False, 200
     await dispatcher.observe([(incident("i1"), Position("incidents/0", 1))])
     await asyncio.wait_for(delivered(receiver, 2), 20)
     await dispatcher.close()

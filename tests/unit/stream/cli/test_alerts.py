@@ -213,8 +213,8 @@ def test_check_has_a_line_for_the_alerts(
     content: str | None, expected: str, alerts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alerts.write_text(content or "")
-    away = {"kafka": "127.0.0.1:1", "store": "http://127.0.0.1:1/x"}
-    check_all(load_settings(alerts=alerts if content else None, **away))
+    unreachable = {"kafka": "127.0.0.1:1", "store": "http://127.0.0.1:1/x"}
+    check_all(load_settings(alerts=alerts if content else None, **unreachable))
     out = capsys.readouterr().out
     assert f"\n{expected}" in out
     assert "secret-path" not in out
