@@ -1,1 +1,1 @@
-"""Scenarios: a story of a failure in YAML, held against what the core makes of it."""
+"""Scenarios: a story of a failure in YAML, compared with the incidents of the core."""

@@ -57,7 +57,7 @@ def _lines_of_step(spec: ScenarioSpec, step: StepSpec) -> list[WrittenLine]:
 
 
 def _written_lines(spec: ScenarioSpec, line: LineSpec) -> Iterator[list[WrittenLine]]:
-    """Each time somebody says it: the lines of the text, a microsecond apart."""
+    """For each time and each writer, the lines of the text, a microsecond apart."""
     writers = _writers_of(spec, line)
     pause_ns = line.spread // len(writers)
     job = spec.jobs.get(line.job)

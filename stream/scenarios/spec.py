@@ -142,7 +142,7 @@ class ExpectedIncident(Strict):
     confidence: Annotated[float, Field(ge=0, le=1)] = 0
 
     @model_validator(mode="after")
-    def _says_something(self) -> ExpectedIncident:
+    def _expects_something(self) -> ExpectedIncident:
         if not self.model_fields_set:
             raise ValueError("is empty: write at least the `class` of the root cause")
         return self

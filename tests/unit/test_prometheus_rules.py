@@ -187,7 +187,7 @@ def _metrics_in(expression: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_happened_and_what_to_do(name: str) -> None:
+def test_an_alert_describes_the_fault_and_what_to_do(name: str) -> None:
     rule = ALERTS[name]
     assert rule["labels"]["severity"] in ("warning", "critical")
     assert set(rule["annotations"]) == {"summary", "description", "action", "runbook"}

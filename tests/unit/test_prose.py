@@ -16,7 +16,7 @@ from tests.support.documents import DOCUMENTS, ROOT, tokens
 CHECKED: Final = [document for document in DOCUMENTS if not document.startswith(("docs/reference/", "deploy/"))]
 
 
-FOLDERS: Final = ("bench", "deploy", "docs", "ingest", "rules", "sinks", "tests")
+FOLDERS: Final = ("bench", "deploy", "docs", "ingest", "rules", "sinks", "stream", "tests")
 """Folders whose docstrings are checked too."""
 
 AS_THEY_WERE: Final = ROOT / "tests/unit/compatibility"

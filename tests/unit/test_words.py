@@ -38,6 +38,7 @@ INSTEAD = {
     "nobody": "no person, no rank, no target",
     "odd": "unusual, suspicious",
     "said": "reported, output, operator actions",
+    "say": "print, log, report",
     "saying": "operator actions",
     "somebody": "the role or the person",
     "stand": "is",

@@ -272,7 +272,7 @@ def test_a_change_of_configuration_replaces_the_pods_that_read_it() -> None:
         assert annotation(component, name, "--set", value) != annotation(component, name)
 
 
-def test_packs_topology_and_alerts_are_mounted_where_the_settings_say() -> None:
+def test_packs_topology_and_alerts_are_mounted_at_the_paths_of_the_settings() -> None:
     given = ["rulePacks.files.own\\.yaml=x", "rulePacks.configMaps={big}", "topology.file=x", "alerts.file=x"]
     more = [word for pair in given for word in ("--set", pair)]
     manifests = rendered("minimal", *more)

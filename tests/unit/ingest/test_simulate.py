@@ -225,7 +225,7 @@ def test_a_healthy_run_has_steps_and_pauses_and_no_failure(framework: str) -> No
 # ---- single cascades -------------------------------------------------------------------------------------------------
 
 
-def test_xid_79_is_logged_once_where_the_truth_says() -> None:
+def test_xid_79_is_logged_once_at_the_place_of_the_truth() -> None:
     scenario = tidy("gpu-off-bus", "megatron")
     (truth,) = truth_of(scenario).faults
 

@@ -15,7 +15,7 @@ RULES = [pytest.param(rule, id=rule.spec.id) for rule in the_rules().rules]
 PATTERNS = (*the_rules().expressions, *the_rules().expressions_beside)
 
 
-def test_every_example_matches_or_does_not_as_its_rule_says() -> None:
+def test_every_example_matches_or_does_not_as_declared() -> None:
     """With Hyperscan; `make lint` also runs them with `re`, which takes ten times as long."""
     assert example_failures(the_rules(), HyperscanScanner(PATTERNS)) == []
 

@@ -19,7 +19,7 @@ def redacted(text: str, redactor: Redactor = REDACTOR) -> str:
     return redactor.redact(text.encode()).text.decode()
 
 
-def test_every_shipped_example_is_redacted_as_it_says() -> None:
+def test_every_shipped_example_is_redacted_as_declared() -> None:
     assert shipped_faults() == []
 
 

@@ -78,7 +78,7 @@ async def test_client_error_is_rejected(status: int) -> None:
         assert str(error) == rf"127.0.0.1 rejected it with {status}: no\x1b[31m"
 
 
-async def test_410_says_to_remove_the_target() -> None:
+async def test_410_advises_to_remove_the_target() -> None:
     async with recording() as recorder:
         error = await fault(recorder, Answer(410, b"bye"))
         assert isinstance(error, RejectedError) and "410 (gone): remove this target" in str(error)
