@@ -80,6 +80,23 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
     return None
 
 
+def with_present_names(
+    document: Document, former: Mapping[str, str], problems: list[str]
+) -> tuple[Document, tuple[str, ...]]:
+    """The document with the present names of its keys, and a warning for each former one at its top."""
+    if not isinstance(document.content, dict):
+        return document, ()
+    content, lines, warnings = dict(document.content), dict(document.lines), []
+    for name in [key for key in former if key in content]:
+        now, value, line = former[name], content.pop(name), line_of(lines, (name,))
+        if now in content:
+            problems.append(f"{document.file}:{line}: {name} is the former name of {now}: keep {now} alone")
+        else:
+            content[now], lines[now,] = value, line
+            warnings.append(f"{document.file}:{line}: {name}: is now called {now}: write that")
+    return Document(document.file, content, lines), tuple(warnings)
+
+
 def line_of(lines: Mapping[Path_, int], path: Path_) -> int:
     """The line of a part; if it is unknown, that of the part around it."""
     while path and path not in lines:

@@ -10,7 +10,7 @@ from typing import Final
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.spec import RouteSpec, RoutingSpec
 from epicenter.rules.alerts.validation.check import routing_faults
-from epicenter.rules.documents.document import Document, line_of, parse_document
+from epicenter.rules.documents.document import Document, line_of, parse_document, with_present_names
 from epicenter.rules.errors import ConfigError
 from epicenter.sinks.notify.alertmanager import AlertmanagerTarget
 from epicenter.sinks.notify.apprise import AppriseTarget
@@ -65,7 +65,7 @@ def load_alerts(file: Path) -> Alerts:
     document = parse_document(file, Path.read_bytes, _NAME, problems)
     if document is None:
         raise ConfigError(problems)
-    document, warnings = _with_present_names(document, problems)
+    document, warnings = with_present_names(document, FORMER_KEYS, problems)
     spec = document.checked(AlertsSpec, _NAME, problems)
     problems += _routing_faults(document)
     if spec:
@@ -99,21 +99,6 @@ def make_target(name: str, spec: TargetSpec, template: TemplateSpec | None, cloc
             return WebhookTarget(name, spec, writer, clock)
         case AppriseSpec():
             return AppriseTarget(name, spec, Writer(name, template, without_markup), clock)
-
-
-def _with_present_names(document: Document, problems: list[str]) -> tuple[Document, tuple[str, ...]]:
-    """The document with the present names of its keys, and a warning for each former one."""
-    if not isinstance(document.content, dict):
-        return document, ()
-    content, lines, warnings = dict(document.content), dict(document.lines), []
-    for former in [key for key in FORMER_KEYS if key in content]:
-        now, value, line = FORMER_KEYS[former], content.pop(former), line_of(lines, (former,))
-        if now in content:
-            problems.append(f"{document.file}:{line}: {former} is the former name of {now}: keep {now} alone")
-        else:
-            content[now], lines[now,] = value, line
-            warnings.append(f"{document.file}:{line}: {former}: is now called {now}: write that")
-    return Document(document.file, content, lines), tuple(warnings)
 
 
 def _routing_faults(document: Document) -> list[str]:

@@ -15,6 +15,7 @@ from epicenter.rules.match.reference import ReferenceScanner
 from epicenter.rules.packs.load import CATALOG, load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.stream.cli.options import warn
 from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
 from epicenter.stream.rule_tools.lint import problems
 from epicenter.stream.scenarios.reading import Scenario, read_scenarios, scenario_folders
@@ -74,6 +75,8 @@ def test_rules(packs: Packs, scenarios: Sequence[Path] = (), only_scenarios: boo
     """
     rules = load(packs)
     stories = read_scenarios(dict.fromkeys((*scenario_folders(packs), *scenarios)))
+    for text in [text for story in stories for text in story.warnings]:
+        warn(text)
     if only_scenarios and not stories:
         raise click.UsageError("no scenarios found: give --scenarios, or add a folder `scenarios` next to your pack")
     has_wrong_examples = not only_scenarios and _test_examples(rules, only_own=bool(packs))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from epicenter.rules.documents.document import line_of, read_document, yaml_files
+from epicenter.rules.documents.document import line_of, parse_document, with_present_names, yaml_files
 from epicenter.rules.errors import ConfigError
 from epicenter.rules.packs.topology import Topology, read_topology
 from epicenter.stream.scenarios.notation import ALL_RANKS
@@ -15,6 +15,9 @@ from epicenter.stream.scenarios.spec import LineSpec, ScenarioSpec
 
 FOLDER = "scenarios"
 """Scenarios in a folder of this name next to a user's packs are played with them."""
+
+FORMER_KEYS: Final = {"lateness": "allowed_lateness"}
+"""Former name -> present name of a key at the top of a file."""
 
 MAX_LINES: Final = 200_000
 """At most this many lines of one entry."""
@@ -33,6 +36,8 @@ class Scenario:
     spec: ScenarioSpec
     expect_places: tuple[str, ...]
     topology: Topology | None = None
+    warnings: tuple[str, ...] = ()
+    """A line for each former name in the file, with the present one."""
 
 
 def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
@@ -56,13 +61,17 @@ def scenario_folders(packs: Sequence[Path]) -> list[Path]:
 
 
 def _read(file: Path, problems: list[str]) -> Scenario | None:
-    spec, lines = read_document(file, ScenarioSpec, "scenario", problems)
+    document = parse_document(file, Path.read_bytes, "scenario", problems)
+    if document is None:
+        return None
+    document, warnings = with_present_names(document, FORMER_KEYS, problems)
+    spec, lines = document.checked(ScenarioSpec, "scenario", problems), document.lines
     if spec is None:
         return None
     problems += [f"{file}:{line_of(lines, place)}: {'.'.join(map(str, place))}: {what}" for place, what in faults(spec)]
     places = [("steps", number, "expect") if spec.steps else ("expect",) for number in range(len(spec.all_steps))]
     topology = read_topology(file.parent / spec.topology, problems) if spec.topology else None
-    return Scenario(file.stem, spec, tuple(f"{file}:{line_of(lines, place)}" for place in places), topology)
+    return Scenario(file.stem, spec, tuple(f"{file}:{line_of(lines, place)}" for place in places), topology, warnings)
 
 
 def faults(spec: ScenarioSpec) -> Iterator[tuple[_Place, str]]:

@@ -171,7 +171,7 @@ class ScenarioSpec(StepSpec):
     title: str
     story: str
     starts: Annotated[int, BeforeValidator(_start_ns)] = 1_772_442_000 * NS_PER_S
-    lateness: LengthNs = 5 * NS_PER_S
+    allowed_lateness: LengthNs = 5 * NS_PER_S
     jobs: dict[str, JobSpec] = Field(default_factory=dict)
     nodes: Names = ()
     topology: str = ""
@@ -184,8 +184,8 @@ class ScenarioSpec(StepSpec):
             raise ValueError("write either `lines`, `advance` and `expect`, or `steps` that have them")
         if all(step.expect is None for step in self.all_steps):
             raise ValueError("no `expect`: write `expect: none` or a list of incidents")
-        if self.lateness < 2 * NS_PER_S:
-            raise ValueError("`lateness` must be 2s or more")
+        if self.allowed_lateness < 2 * NS_PER_S:
+            raise ValueError("`allowed_lateness` is too short: write 2s or more")
         return self
 
     @property

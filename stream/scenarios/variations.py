@@ -106,7 +106,9 @@ class Checker:
         return sum(len(chapter.deliveries) for chapter in self._chapters)
 
     def _play(self, chapters: Sequence[Chapter], restarts: Sequence[int] = ()) -> list[Documents]:
-        return play(chapters, self._make_core, self._make_scanner, self._scenario.spec.lateness, frozenset(restarts))
+        return play(
+            chapters, self._make_core, self._make_scanner, self._scenario.spec.allowed_lateness, frozenset(restarts)
+        )
 
     def _unmet(self, found: Sequence[Documents]) -> Iterator[str]:
         steps = zip(self._scenario.spec.all_steps, self._scenario.expect_places, found, strict=True)
@@ -115,7 +117,7 @@ class Checker:
                 yield "\n".join([f"{place}: {self._scenario.spec.title}", *(f"  {line}" for line in lines)])
 
     def _variations(self) -> Iterator[tuple[str, Sequence[Chapter], Sequence[int]]]:
-        lateness_ns = self._scenario.spec.lateness
+        lateness_ns = self._scenario.spec.allowed_lateness
         for name, vary in VARIATIONS.items():
             chance = Random(f"{self._scenario.name}/{name}")
             varied = [
@@ -143,5 +145,5 @@ def chapters_of(spec: ScenarioSpec) -> list[Chapter]:
     for step, lines in zip(spec.all_steps, written_out(spec), strict=True):
         deliveries = as_written(lines, now_ns)
         now_ns = max([now_ns, *(line.time_ns for line in lines)]) + step.advance
-        chapters.append(Chapter(deliveries, now_ns + spec.lateness))
+        chapters.append(Chapter(deliveries, now_ns + spec.allowed_lateness))
     return chapters

@@ -37,6 +37,13 @@ def test_exit_0_when_all_incidents_are_as_expected(tmp_path: Path, run: Any) -> 
     assert out == "2 scenarios, 4 expectations, 28 runs, restarts at 30 of 30 points, 0 failures\n"
 
 
+def test_a_former_name_in_a_scenario_is_warned_of(tmp_path: Path, run: Any) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"lateness: 5s\n{A_SCENARIO}")
+    code, _, err = run("--only-scenarios", "--scenarios", file)
+    assert (code, err) == (0, f"epicenter: warning: {file}:1: lateness: is now called allowed_lateness: write that\n")
+
+
 def test_exit_1_with_expected_and_found_incidents(tmp_path: Path, run: Any) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(A_SCENARIO.replace("xid-79, node: n2", "xid-48, node: n1"))

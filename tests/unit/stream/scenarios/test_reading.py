@@ -90,6 +90,7 @@ MISTAKES = {
     "expects-nothing": (A_SCENARIO[A_SCENARIO.index("    expect") :], "", 1, "no `expect`: write `expect: none`"),
     "steps-and-lines": ("steps:", "advance: 1m\nsteps:", 1, "write either `lines`, `advance` and `expect`, or `steps`"),
     "twice": ("title: A", "title: B\ntitle: A", 2, "title is written twice: keep one"),
+    "too-short": ("title: A", "lateness: 1s\ntitle: A", 1, "`allowed_lateness` is too short: write 2s or more"),
     "not-yaml": ("jobs:", "jobs: [", 5, "not YAML"),
 }
 
@@ -118,6 +119,18 @@ def test_a_scenario_without_steps_is_a_single_step(tmp_path: Path) -> None:
     (step,) = found.spec.all_steps
     assert (step.expect, step.advance) == ((), 3600 * NS_PER_S)
     assert found.expect_places == (f"{tmp_path / 'story.yaml'}:5",)
+
+
+def test_the_former_name_of_the_allowed_lateness_is_read_with_a_warning(tmp_path: Path) -> None:
+    found = scenario(tmp_path, f"lateness: 9s\n{A_SCENARIO}")
+    assert found.spec == scenario(tmp_path, f"allowed_lateness: 9s\n{A_SCENARIO}").spec
+    assert found.spec.allowed_lateness == 9 * NS_PER_S
+    assert found.warnings == (f"{tmp_path / 'story.yaml'}:1: lateness: is now called allowed_lateness: write that",)
+
+
+def test_both_names_of_the_allowed_lateness_are_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"story\.yaml:1: lateness is the former name of allowed_lateness: keep"):
+        scenario(tmp_path, f"lateness: 9s\nallowed_lateness: 9s\n{A_SCENARIO}")
 
 
 def test_a_topology_next_to_the_scenario_is_read(tmp_path: Path) -> None:
