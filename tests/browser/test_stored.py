@@ -15,6 +15,7 @@ from epicenter.sinks.clickhouse.client import connect
 from tests.support.browser import Visitor
 from tests.support.page_store import BIG_JOB, add_job, fill
 from tests.support.serving import epicenter
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -248,6 +249,7 @@ def test_an_error_is_shown_and_not_copied(stored: Stored, visitor: Visitor) -> N
         page.get_by_role("button", name="Copy Markdown").click()
     expect(page.locator("[data-toast]")).to_have_text(response.value.json()["error"])
     stored.server.start()
+    eventually(lambda: page.request.get(f"{stored.base}/healthz").ok, 20, "the page's connection to the store")
     assert page.evaluate("navigator.clipboard.readText()") == "as before"
     visitor.errors = [error for error in visitor.errors if "503 (Service Unavailable)" not in error]
 
