@@ -1,31 +1,23 @@
-"""Settings: command line > environment (`EPICENTER_…`) > secrets folder > file (TOML) > default, checked once."""
+"""The settings: names, types, defaults and descriptions. `load_settings` reads them."""
 
 from __future__ import annotations
 
 import os
 import re
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 from platformdirs.unix import Unix
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
     PydanticBaseSettingsSource,
-    SecretsSettingsSource,
     SettingsConfigDict,
-    SettingsError,
 )
 
-from epicenter.rules.documents.mistakes import instead, mistake_text, unreadable
-from epicenter.rules.errors import ConfigError
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 
 PREFIX: Final = "EPICENTER_"
@@ -37,7 +29,7 @@ Paths = Annotated[
 ]
 
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
-"""An empty text in the environment says that there is none."""
+"""An empty text in the environment means none."""
 
 _BROKER: Final = re.compile(r"\s*(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+)(:\d{1,5})?\s*")
 KafkaSecurity = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
@@ -50,42 +42,9 @@ ServiceNames = Annotated[
 ]
 
 
-class Former(NamedTuple):
-    """What became of a setting: `now` is its present name, None where nothing takes its place, and `why`."""
-
-    now: str | None
-    why: str = ""
-
-
-FORMER_SETTINGS: Final[dict[str, Former]] = {
-    "flood_share": Former("rule_cpu_share"),
-    "flood_share_trusted": Former("rule_cpu_share_trusted"),
-    "time_goes_on": Former("advance_when_idle"),
-    "lateness": Former("allowed_lateness"),
-    "behind_after": Former(None, "a backlog is read in order, with all rules"),
-}
-"""Names that a file or an environment may still have: each stops no start, gives its value to its present name, if any,
-and is warned of."""
-
-
-class _Stated(NamedTuple):
-    """A setting as a source states it; `place` says where, at the head of a message."""
-
-    place: str
-    name: str
-    value: Any
-
-    @property
-    def warning(self) -> str:
-        """What to do about a former name."""
-        now, why = FORMER_SETTINGS[self.name]
-        text = f"is now called {now}: write that" if now else f"ignored, nothing takes its place: {why}: remove it"
-        return f"{self.place}{self.name}: {text}"
-
-
 def _web_address(value: SecretStr) -> SecretStr:
     if value and not _is_web_address(value.get_secret_value()):
-        raise ValueError("no web address: write https://host/path")
+        raise ValueError("not a web address: write https://host/path")
     return value
 
 
@@ -104,13 +63,13 @@ def _is_web_address(text: str) -> bool:
 
 
 def default_data_dir() -> Path:
-    """The user's data folder for epicenter; the one that was used before platformdirs, where it exists (macOS)."""
+    """The user's data folder for epicenter; on macOS the former one, if it exists."""
     before = Unix("epicenter").user_data_path
     return before if before.exists() else user_data_path("epicenter")
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. Durations are written `5s`, `15m`."""
+    """All settings. Write durations as `5s`, `15m`."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_prefix_target="all", extra="forbid", frozen=True)
 
@@ -225,12 +184,12 @@ class Settings(BaseSettings):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A line for each place that states a setting by a former name."""
+        """A line for each setting that was given under a former name, with its place."""
         return self._warnings
 
     @property
     def store_dsn(self) -> str:
-        """The DSN of the store: the one that was set, else the embedded one. It may hold a password: never print it."""
+        """The DSN of the store, by default the embedded one. It may hold a password: never print it."""
         return self.store.get_secret_value() or f"chdb://{self.data_dir.absolute()}/store"
 
     @classmethod
@@ -242,123 +201,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The file comes in through `load_settings`, below the environment."""
+        """Only arguments and the environment; `load_settings` passes the file and the secrets folder as arguments."""
         return (init_settings, env_settings)
-
-
-def load_settings(file: Path | None = None, **options: Any) -> Settings:
-    """One checked `Settings`; `given` holds what the command line says, None where it says nothing.
-
-    Raises:
-        ConfigError: with every problem of the file and the environment.
-    """
-    sources = _sources(file, options)
-    stated = _by_present_name(sources)
-    problems: list[str] = []
-    try:
-        settings = Settings(**{name: value.value for name, value in stated.items()})
-    except ValidationError as error:
-        problems += [_problem(found, stated) for found in error.errors()]
-    else:
-        settings._warnings = tuple(stated.warning for stated in chain(*sources) if stated.name in FORMER_SETTINGS)
-        if settings.alerts and settings.webhook_url:
-            problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
-        problems += contradictions(settings)
-    if problems:
-        raise ConfigError(problems)
-    return settings
-
-
-def _sources(file: Path | None, options: Mapping[str, Any]) -> list[list[_Stated]]:
-    """What each source states; later ones win."""
-    of_file = [_Stated(_place(file, name), name, value) for name, value in _read(file).items()] if file else []
-    of_environment = [
-        _Stated(f"{variable}: ", name, os.environ[variable])
-        for name in (*_present_names(), *FORMER_SETTINGS)
-        if (variable := PREFIX + name.upper()) in os.environ
-    ]
-    of_command_line = [_Stated("", name, value) for name, value in options.items() if value is not None]
-    folder = _by_present_name([of_file, of_environment, of_command_line]).get("secrets_dir")
-    of_folder = [_Stated("", name, value) for name, value in _read_folder(folder.value).items()] if folder else []
-    return [of_file, of_folder, of_environment, of_command_line]
-
-
-def _by_present_name(sources: Iterable[Sequence[_Stated]]) -> dict[str, _Stated]:
-    """What counts. A source that states a setting by its former name and by its present one means the present one."""
-    found: dict[str, _Stated] = {}
-    for source in sources:
-        by_name = {stated.name: stated for stated in source}
-        found |= {now: by_name.get(now, stated) for stated in source if (now := _present_name(stated.name))}
-    return found
-
-
-def _present_name(name: str) -> str | None:
-    return FORMER_SETTINGS[name].now if name in FORMER_SETTINGS else name
-
-
-def _present_names() -> list[str]:
-    return [field.alias or name for name, field in Settings.model_fields.items()]
-
-
-def _problem(found: ErrorDetails, stated: Mapping[str, _Stated]) -> str:
-    """What is wrong with a setting, by the name under which it is stated, and where that is."""
-    name = str(found["loc"][0])
-    value = stated.get(name, _Stated("", name, None))
-    if found["type"] == "extra_forbidden":
-        return f"{value.place}{name}: unknown setting: {instead(name, _present_names())}"
-    return f"{value.place}{value.name}: {_without_secrets(mistake_text(found))}"
-
-
-def contradictions(settings: Settings) -> list[str]:
-    """What does not go together in the settings of Kafka's security, and how to mend it."""
-    security, has_password = settings.kafka_security, bool(settings.kafka_password.get_secret_value())
-    of_tls = [name for name in ("kafka_ca", "kafka_cert", "kafka_key") if getattr(settings, name)]
-    problems = []
-    if security.startswith("sasl") and not (settings.kafka_username and has_password):
-        problems.append(f"kafka_security: {security} needs kafka_username and kafka_password")
-    if not security.startswith("sasl") and (settings.kafka_username or has_password):
-        wanted = "sasl_ssl" if security == "ssl" else "sasl_ssl or sasl_plaintext"
-        problems.append(f"kafka_username, kafka_password: not used with kafka_security = {security}: write {wanted}")
-    if not security.endswith("ssl") and of_tls:
-        wanted = "sasl_ssl" if security.startswith("sasl") else "ssl or sasl_ssl"
-        problems.append(f"{', '.join(of_tls)}: not used with kafka_security = {security}: write {wanted}")
-    if settings.kafka_key and not settings.kafka_cert:
-        problems.append("kafka_key: a key without its certificate: set kafka_cert too")
-    return problems
-
-
-def _read_folder(folder: Any) -> dict[str, str]:
-    """The values in a folder of secrets; files that are not named like a setting are ignored."""
-    if not folder:
-        return {}
-    try:
-        if not Path(folder).is_dir():
-            raise ConfigError([f"secrets_dir: {folder}: no such folder"])
-        former = {name: file for name in FORMER_SETTINGS if (file := Path(folder) / name).is_file()}
-        present = SecretsSettingsSource(Settings, folder, env_prefix="")()
-        return {name: file.read_text("utf-8").strip() for name, file in former.items()} | present
-    except (OSError, UnicodeDecodeError, SettingsError) as error:
-        raise ConfigError([f"secrets_dir: {folder}: can't be read: {type(error).__name__}"]) from None
-
-
-def _without_secrets(text: str) -> str:
-    from epicenter.rules.redact.load import load_redactor
-
-    return load_redactor().redact(text.encode("utf-8", "replace")).text.decode()
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([unreadable(file, error)]) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{file}: not TOML: {error}"]) from error
-
-
-def _place(file: Path | None, name: str) -> str:
-    if file is None:
-        return ""
-    lines = file.read_text("utf-8").splitlines()
-    number = next((number for number, line in enumerate(lines, 1) if line.split("=")[0].strip() == name), 0)
-    return f"{file}:{number}: " if number else ""

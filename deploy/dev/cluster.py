@@ -26,8 +26,9 @@ from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.clickhouse.dsn import address_of
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.stream.kafka.topics import make_topics
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.process.logs import print_message
-from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.settings import Settings
 
 STOP_WITHIN_S: Final = 9.0
 

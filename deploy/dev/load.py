@@ -25,8 +25,9 @@ from epicenter.rules.errors import PipelineError
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.cli.one_machine import hostname
 from epicenter.stream.kafka.preflight import reach
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.process.logs import print_message
-from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.settings import Settings
 
 LENGTH_S: Final = 160.0
 MAX_ROUNDS: Final = 2

@@ -61,8 +61,8 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **opti
     Raises:
         ConfigError: with every problem.
     """
+    from epicenter.stream.load_settings import load_settings
     from epicenter.stream.process.insecure_settings import insecure_settings
-    from epicenter.stream.settings import load_settings
 
     settings = load_settings(config, rule_packs=rules or None, **options)
     for text in (*settings.warnings, *insecure_settings(settings)):

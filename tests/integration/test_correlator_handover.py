@@ -12,10 +12,10 @@ from aiokafka import TopicPartition
 
 from epicenter.rules.errors import TransientError
 from epicenter.stream.kafka.topics import TopicNames, make_topics
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.services.correlator import Correlator
 from epicenter.stream.services.snapshots import Snapshots
-from epicenter.stream.settings import load_settings
 from tests.support.logs import the_rules
 from tests.support.waiting import POLL_S
 

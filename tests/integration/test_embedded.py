@@ -21,9 +21,10 @@ from epicenter.ingest.simulate import write_all
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.packs.load import load
 from epicenter.stream.cli.one_machine import Announcer
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.local.runner import LocalRunner
 from epicenter.stream.rule_tools.reload import running
-from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.settings import Settings
 from tests.support.cluster import brief
 from tests.support.logs import the_rules
 from tests.support.packs import A_PACK

@@ -23,7 +23,7 @@ from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.evidence.reference import LineReference, PartReference, parse, part_of
 from epicenter.sinks.evidence.render import as_json
 from epicenter.stream.cli.main import main
-from epicenter.stream.settings import load_settings
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.store.evidence import query, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 from tests.support.cluster import with_admin

@@ -24,9 +24,9 @@ from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.sinks.evidence.render import as_json, as_markdown
 from epicenter.sinks.evidence.untrusted import NOTICE
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.mcp.answers import MAX_BYTES
 from epicenter.stream.mcp.server import build, serve_http
-from epicenter.stream.settings import load_settings
 from epicenter.stream.store.evidence import query, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 from tests.support.evidence import Stored, store_failure

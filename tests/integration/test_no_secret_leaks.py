@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from epicenter.rules.errors import ConfigError
-from epicenter.stream.settings import load_settings
+from epicenter.stream.load_settings import load_settings
 from tests.support.logs import kernel, vector
 from tests.support.receiver import Receiver
 

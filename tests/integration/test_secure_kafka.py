@@ -23,7 +23,8 @@ from epicenter.stream.checks.collect import kafka_findings
 from epicenter.stream.kafka import preflight
 from epicenter.stream.kafka.preflight import MAX_S, reach
 from epicenter.stream.kafka.security import client_arguments
-from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.load_settings import load_settings
+from epicenter.stream.settings import Settings
 from tests.support.cluster import Cluster, with_admin
 from tests.support.logs import the_rules
 from tests.support.receiver import Receiver

@@ -13,8 +13,9 @@ import msgspec
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import Scenario, TrueFault, Truth, write_all
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.local.runner import LocalRunner
-from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.settings import Settings
 from tests.support.logs import the_rules
 from tests.support.receiver import Receiver
 

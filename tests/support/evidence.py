@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import Scenario, write_all
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.local.runner import LocalRunner
-from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.settings import Settings
 from epicenter.stream.store.evidence import query
 from tests.support.logs import iso, the_rules
 

@@ -15,8 +15,9 @@ import yaml
 from epicenter.rules.packs.topology import read_topology
 from epicenter.rules.redact.load import load_redactor
 from epicenter.sinks.notify.load import load_alerts
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.scenarios.reading import read_scenarios
-from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.settings import Settings
 from tests.support.documents import ROOT
 from tests.support.shown_commands import CHART, has_value, of_epicenter
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from epicenter.stream.settings import FORMER_SETTINGS, PREFIX, Settings, load_settings
+from epicenter.stream.load_settings import FORMER_SETTINGS, load_settings
+from epicenter.stream.settings import PREFIX, Settings
 from tests.support.chart import (
     CHART,
     DEPLOY,

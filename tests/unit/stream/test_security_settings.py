@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.serialization import (
 from epicenter.rules.errors import ConfigError
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.stream.kafka.security import security_arguments
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.process.insecure_settings import insecure_settings
 from epicenter.stream.process.page_token import checked_token
-from epicenter.stream.settings import load_settings
 
 USER = {"kafka_username": "ada", "kafka_password": "hunter2-hunter2"}
 TOKEN = "0123456789abcdef"
@@ -58,7 +58,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"kafka_security": "ssl", **USER}, "not used with kafka_security = ssl: write sasl_ssl"),
         ({"kafka_ca": "ca.pem"}, "kafka_ca: not used with kafka_security = plaintext: write ssl or sasl_ssl"),
         ({"kafka_security": "sasl_plaintext", "kafka_ca": "ca.pem", **USER}, "kafka_ca: not used with"),
-        ({"kafka_security": "ssl", "kafka_key": "key.pem"}, "kafka_key: a key without its certificate"),
+        ({"kafka_security": "ssl", "kafka_key": "key.pem"}, "kafka_key: needs its certificate"),
         ({"kafka_security": "tls"}, "write 'plaintext', 'ssl', 'sasl_plaintext' or 'sasl_ssl'"),
         ({"kafka_sasl_mechanism": "GSSAPI"}, "write 'SCRAM-SHA-512'"),
     ],

@@ -10,7 +10,8 @@ from platformdirs.macos import MacOS
 
 from epicenter.rules.errors import ConfigError
 from epicenter.stream.cli.main import cli
-from epicenter.stream.settings import FORMER_SETTINGS, Settings, load_settings
+from epicenter.stream.load_settings import FORMER_SETTINGS, load_settings
+from epicenter.stream.settings import Settings
 
 SECOND_NS = 10**9
 
@@ -165,7 +166,7 @@ def test_retired_setting_is_ignored_with_a_warning(tmp_path: Path, monkeypatch: 
     path = tmp_path / "epicenter.toml"
     path.write_text(f"behind_after = '{value}'\n")
     monkeypatch.setenv("EPICENTER_BEHIND_AFTER", value)
-    text = "behind_after: ignored, nothing takes its place: a backlog is read in order, with all rules: remove it"
+    text = "behind_after: ignored, it has no replacement: a backlog is read in order, with all rules: remove it"
     settings = load_settings(path)
     assert settings.warnings == (f"{path}:1: {text}", f"EPICENTER_BEHIND_AFTER: {text}")
     assert settings.model_dump() == load_settings().model_dump()

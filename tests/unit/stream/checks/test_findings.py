@@ -33,9 +33,9 @@ from epicenter.stream.checks.targets import target_findings
 from epicenter.stream.checks.topics import Brokers, Topic, Wanted, topic_findings
 from epicenter.stream.kafka.clients import CLIENT_ID
 from epicenter.stream.kafka.topics import TopicNames, wanted_topics
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.scan.validation import Fault
-from epicenter.stream.settings import load_settings
 from tests.support.logs import the_rules
 
 HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000

@@ -15,7 +15,7 @@ from msgspec.json import encode
 from deploy.dev.process import EPICENTER
 from epicenter.rules.errors import ConfigError
 from epicenter.stream.checks.run import check_all
-from epicenter.stream.settings import load_settings
+from epicenter.stream.load_settings import load_settings
 from tests.support.alerts import an_incident
 from tests.support.logs import kernel
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epicenter.stream.kafka.clients import make_consumer
-from epicenter.stream.settings import load_settings
+from epicenter.stream.load_settings import load_settings
 
 
 async def test_workers_with_equal_settings_do_not_fence_each_other() -> None:

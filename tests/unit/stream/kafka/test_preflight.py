@@ -14,7 +14,7 @@ import trustme
 from epicenter.rules.errors import ConfigError, PipelineError, TransientError
 from epicenter.stream.kafka import preflight
 from epicenter.stream.kafka.preflight import reach
-from epicenter.stream.settings import load_settings
+from epicenter.stream.load_settings import load_settings
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 TLS = {"kafka_security": "ssl"}

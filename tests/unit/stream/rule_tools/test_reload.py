@@ -12,9 +12,9 @@ import pytest
 
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.load_settings import load_settings
 from epicenter.stream.rule_tools.reload import Reloader, running
 from epicenter.stream.rule_tools.trial import MAX_S, tried
-from epicenter.stream.settings import load_settings
 from tests.support.packs import A_PACK
 
 TIMEOUT_S = 60.0
