@@ -30,7 +30,7 @@ READ_TIMEOUT_S: Final = 5.0
 SET_FOR_TOPIC: Final = 1
 """Kafka's source of a configuration value that was set for the topic itself."""
 
-MAKES_TOPICS: Final = "auto.create.topics.enable"
+AUTO_CREATE: Final = "auto.create.topics.enable"
 KAFKA_FIX: Final = "read the brokers' logs; docs/security.md lists the rights that this user needs"
 
 
@@ -105,7 +105,7 @@ async def _brokers(admin: AIOKafkaAdminClient, address: str, wanted: Collection[
         topics={
             topic["topic"]: _topic(topic, entries.get((ConfigResourceType.TOPIC, topic["topic"]))) for topic in topics
         },
-        makes_topics_itself=of_broker.get(MAKES_TOPICS) == "true",
+        auto_creates_topics=of_broker.get(AUTO_CREATE) == "true",
     )
 
 

@@ -13,7 +13,7 @@ from epicenter.stream.checks.finding import Finding, or_ok, problem, warning
 from epicenter.stream.checks.topics import length
 from epicenter.stream.kafka.clients import CLIENT_ID
 
-LAG_IS_LARGE: Final = 100_000
+WARNING_LAG: Final = 100_000
 SHARE_OF_RETENTION: Final = 0.5
 MORE_WORKERS: Final = "start more workers, up to the number of raw partitions, or raise retention.ms of the topic"
 
@@ -70,7 +70,7 @@ def _of_group(group: Group, name: str, waiting: int, partitions: int, now_ms: in
         yield problem(name, text, "give that program another group")
     if not group.members and group.places:
         yield warning(name, f"no members, lag {count(waiting, 'record')}", "start `epicenter worker`")
-    elif waiting >= LAG_IS_LARGE:
+    elif waiting >= WARNING_LAG:
         yield warning(name, f"lag {count(waiting, 'record')}", MORE_WORKERS)
     if len(group.members) > partitions > 0:
         text = f"{len(group.members)} workers share {partitions} partitions: some are idle"

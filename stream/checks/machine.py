@@ -19,7 +19,7 @@ from epicenter.stream.scan.prefilter import MARKS
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.settings import Settings
 
-FREE_BYTES: Final = 2 << 30
+MIN_FREE_BYTES: Final = 2 << 30
 OTHERS: Final = stat.S_IRWXO
 OTHERS_READ: Final = stat.S_IROTH
 GROUP_OR_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -96,7 +96,7 @@ def _full_folder(folder: Path, free_bytes: Callable[[Path], int]) -> Iterator[Fi
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         text = f"{existing} is not writable for this user"
         yield problem("data_dir", text, "chown it to the user who runs epicenter, or set `data_dir`")
-    elif (free := free_bytes(existing)) < FREE_BYTES:
+    elif (free := free_bytes(existing)) < MIN_FREE_BYTES:
         yield warning(
             "data_dir", f"{existing}: {free / 1e9:.1f} GB free", "free some space: the embedded store is there"
         )

@@ -20,9 +20,9 @@ from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.scan.validation import Fault
 
 NAME: Final = "raw records"
-SHARE_DEAD: Final = 0.01
-SHARE_DEAD_IS_GARBAGE: Final = 0.2
-SHARE_WITHOUT: Final = 0.2
+WARNING_DEAD_SHARE: Final = 0.01
+PROBLEM_DEAD_SHARE: Final = 0.2
+WARNING_LACKING_SHARE: Final = 0.2
 FUTURE_MS: Final = 60_000
 SHIPPERS: Final = "docs/envelopes.md lists the fields that epicenter reads"
 NAMED: Final = 5
@@ -95,7 +95,7 @@ def record_findings(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
 def _of(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
     yield from _dead([record for record in records if record.dead], len(records))
     for is_wrong, what, fix in LACKING:
-        if len(some := [record for record in records if is_wrong(record)]) > SHARE_WITHOUT * len(records):
+        if len(some := [record for record in records if is_wrong(record)]) > WARNING_LACKING_SHARE * len(records):
             yield warning(NAME, f"{len(some)} of the newest {len(records)} {what}: {_senders(some)}", fix)
     ahead = [record for record in records if record.ahead_ms > FUTURE_MS]
     if ahead:
@@ -106,12 +106,12 @@ def _of(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
 
 
 def _dead(dead: Sequence[ObservedRecord], total: int) -> Iterator[Finding]:
-    if len(dead) <= SHARE_DEAD * total:
+    if len(dead) <= WARNING_DEAD_SHARE * total:
         return
     reason = _most_common_reason([record.dead for record in dead if record.dead])
     text = f"{len(dead)} of the newest {total} become dead letters ({reason}): {_senders(dead)}"
     fix = "fix that shipper, then run `epicenter dead-letters replay --all`; docs/envelopes.md describes valid records"
-    make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * total else warning
+    make = problem if len(dead) > PROBLEM_DEAD_SHARE * total else warning
     yield make(NAME, text, fix)
 
 

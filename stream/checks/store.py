@@ -15,7 +15,7 @@ from epicenter.sinks.clickhouse.migrate import plan
 from epicenter.stream.checks.finding import Finding, ok, or_ok, problem, refused, warning
 
 NAME: Final = "store"
-OLDEST: Final = (26, 2)
+MIN_VERSION: Final = (26, 2)
 """The oldest tested version: it has everything that the tables use, without extra settings."""
 
 WRITTEN: Final = (
@@ -24,10 +24,10 @@ WRITTEN: Final = (
 )
 READ: Final = ("schema_migrations", "matches", "silences", "acknowledgements")
 """The tables that workers read. The role `epicenter_worker` has these rights and those of `WRITTEN`."""
-FREE_IS_LITTLE: Final = 0.15
-FREE_IS_TOO_LITTLE: Final = 0.05
-SKEW_S: Final = 2.0
-SKEW_IS_WRONG_S: Final = 30.0
+WARNING_FREE_SHARE: Final = 0.15
+PROBLEM_FREE_SHARE: Final = 0.05
+WARNING_SKEW_S: Final = 2.0
+PROBLEM_SKEW_S: Final = 30.0
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -102,27 +102,27 @@ def _of(server: Server) -> Iterator[Finding]:
         yield warning(
             NAME, text, "run `epicenter migrate`; a worker whose user may CREATE and ALTER does it at its start"
         )
-    if (found := _version(server.version)) and found < OLDEST:
-        text = f"version {server.version}, oldest tested is {'.'.join(map(str, OLDEST))}"
+    if (found := _version(server.version)) and found < MIN_VERSION:
+        text = f"version {server.version}, oldest tested is {'.'.join(map(str, MIN_VERSION))}"
         yield warning(NAME, text, "upgrade the server")
     if server.missing:
         text = f"this user lacks {', '.join(server.missing)}"
         yield problem(NAME, text, f"GRANT {', '.join(server.missing)} TO the user of `store`")
     for name, (free, total) in server.disks.items():
         share = free / total
-        if share < FREE_IS_LITTLE:
+        if share < WARNING_FREE_SHARE:
             text = f"disk {name}: {share:.0%} of {total / 1e9:.0f} GB free"
-            make = problem if share < FREE_IS_TOO_LITTLE else warning
+            make = problem if share < PROBLEM_FREE_SHARE else warning
             yield make(NAME, text, "enlarge the disk, or shorten the TTL of the largest tables (docs/tables.md)")
 
 
 def _clock(server: Server) -> Iterator[Finding]:
     name, ahead_s = "clock of the store", server.ahead_s
-    if abs(ahead_s) < SKEW_S:
-        yield ok(name, f"within {SKEW_S:.0f} s of this machine's")
+    if abs(ahead_s) < WARNING_SKEW_S:
+        yield ok(name, f"within {WARNING_SKEW_S:.0f} s of this machine's")
         return
     way = "ahead of" if ahead_s > 0 else "behind"
-    make = problem if abs(ahead_s) >= SKEW_IS_WRONG_S else warning
+    make = problem if abs(ahead_s) >= PROBLEM_SKEW_S else warning
     text = f"{abs(ahead_s):.1f} s {way} this machine's: silences end and rows expire at the wrong time"
     yield make(name, text, "fix chrony or ntpd on the machine that is wrong")
 

@@ -15,7 +15,7 @@ from epicenter.stream.alerts.file import alerts_of, in_short
 from epicenter.stream.checks.finding import Finding, ok, refused, warning
 from epicenter.stream.settings import Settings
 
-ANSWER_WITHIN_S: Final = 5.0
+CONNECT_TIMEOUT_S: Final = 5.0
 PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -38,7 +38,7 @@ async def _reached(name: str, spec: Any) -> Finding:
     url = urlsplit(_address(spec))
     host, port = url.hostname or "", url.port or PORTS[url.scheme]
     try:
-        async with asyncio.timeout(ANSWER_WITHIN_S):
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
             await _connect(host, port, url.scheme == "https")
     except (OSError, TimeoutError, ssl.SSLError) as error:
         text = f"{host}:{port}: {'; '.join(_reasons(error))}"
@@ -64,7 +64,7 @@ def _reasons(error: BaseException) -> Iterator[str]:
     if isinstance(error, ssl.SSLCertVerificationError):
         yield f"its certificate can't be verified: {error.verify_message}"
     elif isinstance(error, TimeoutError):
-        yield f"no answer within {ANSWER_WITHIN_S:.0f} s"
+        yield f"no answer within {CONNECT_TIMEOUT_S:.0f} s"
     elif isinstance(error, ConnectionError) and error.errno:
         yield os.strerror(error.errno)
     elif isinstance(error, OSError):

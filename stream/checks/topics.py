@@ -47,7 +47,7 @@ class Brokers(msgspec.Struct, frozen=True):
     address: str
     size: int
     topics: Mapping[str, Topic]
-    makes_topics_itself: bool = False
+    auto_creates_topics: bool = False
 
     def alter(self, topic: str, key: str, value: str | int) -> str:
         """The command that sets an option of a topic."""
@@ -89,7 +89,7 @@ def topic_findings(wanted: Sequence[Wanted], brokers: Brokers, names: TopicNames
     if hidden := [topic.name for topic in brokers.topics.values() if topic.configs is None]:
         text = f"this user has no right to read the configuration of {', '.join(hidden)}"
         yield warning("topics", text, "grant DescribeConfigs on them, or run the check as another user")
-    if brokers.makes_topics_itself:
+    if brokers.auto_creates_topics:
         yield warning(
             "topics",
             "the brokers create every topic that a client names, with their defaults",

@@ -18,16 +18,14 @@ class AllPatterns:
     """Searches for every pattern as workers do, including those that are only searched near failures."""
 
     def __init__(self, rules: RuleSet):
-        self._first_beside = len(rules.expressions)
+        self._first_near = len(rules.expressions)
         self._usual = HyperscanScanner(rules.expressions, rules.marks)
-        self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
+        self._near = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
 
     def scan(self, values: Sequence[bytes]) -> list[Hit]:
         """Candidates in order."""
-        beside = self._beside.scan(values) if self._beside else []
-        return sorted(
-            [*self._usual.scan(values), *((record, self._first_beside + number) for record, number in beside)]
-        )
+        near = self._near.scan(values) if self._near else []
+        return sorted([*self._usual.scan(values), *((record, self._first_near + number) for record, number in near)])
 
 
 def example_failures(rules: RuleSet, scanner: Scanner, of: Iterable[Rule] | None = None) -> list[str]:

@@ -56,8 +56,8 @@ def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
 
 def scenario_folders(packs: Sequence[Path]) -> list[Path]:
     """The folders of scenarios next to these packs, each once."""
-    beside = [(pack if pack.is_dir() else pack.parent) / FOLDER for pack in packs]
-    return [folder for folder in dict.fromkeys(beside) if folder.is_dir()]
+    folders = [(pack if pack.is_dir() else pack.parent) / FOLDER for pack in packs]
+    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
 def _read(file: Path, problems: list[str]) -> Scenario | None:

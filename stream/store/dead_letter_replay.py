@@ -29,8 +29,8 @@ from epicenter.stream.store.lookup import from_store
 
 FIRST_POSITION_HEADER: Final = "epicenter-replay-of"
 REPLAYS_HEADER: Final = "epicenter-replays"
-ANSWER_S: Final = 20.0
-DEAD_LETTERS_A_ROUND: Final = 200
+KAFKA_TIMEOUT_S: Final = 20.0
+MAX_ROUND: Final = 200
 
 
 def replay_dead_letters(settings: Settings, dead_letter_ids: Sequence[str], reason: str, as_json: bool) -> bool:
@@ -54,10 +54,10 @@ def replay_dead_letters(settings: Settings, dead_letter_ids: Sequence[str], reas
 async def _replay(settings: Settings, dead_letters: StoredDeadLetters, ids: Sequence[str], as_json: bool) -> bool:
     sent, refused = 0, 0
     async with _Broker(settings) as broker:
-        for start in range(0, len(ids), DEAD_LETTERS_A_ROUND):
+        for start in range(0, len(ids), MAX_ROUND):
             replays = []
             try:
-                for dead_letter_id in ids[start : start + DEAD_LETTERS_A_ROUND]:
+                for dead_letter_id in ids[start : start + MAX_ROUND]:
                     try:
                         replays.append(await _send_again(dead_letters, broker, dead_letter_id))
                     except RecordError as error:
@@ -177,7 +177,7 @@ class _Broker:
                 enable_idempotence=True,
                 compression_type="lz4",
                 max_request_size=MAX_RAW_BYTES,
-                request_timeout_ms=int(ANSWER_S * 1000),
+                request_timeout_ms=int(KAFKA_TIMEOUT_S * 1000),
             )
             try:
                 await producer.start()
@@ -212,10 +212,10 @@ class _Broker:
             if (await consumer.end_offsets([partition]))[partition] <= offset:
                 return None
             consumer.seek(partition, offset)
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(KAFKA_TIMEOUT_S):
                 record: ConsumerRecord[bytes, bytes] = await consumer.getone()
             return record if record.offset == offset else None
         except TimeoutError as error:
-            raise KafkaTimeoutError(f"no answer within {ANSWER_S:.0f} s") from error
+            raise KafkaTimeoutError(f"no answer within {KAFKA_TIMEOUT_S:.0f} s") from error
         finally:
             await consumer.stop()

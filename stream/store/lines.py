@@ -29,7 +29,7 @@ from epicenter.stream.store.evidence import query, stored_incident
 MAX_LINE_LENGTH: Final = 65_536
 """At most this many characters of a line are shown."""
 
-KAFKA_ANSWERS_S: Final = 10.0
+KAFKA_TIMEOUT_S: Final = 10.0
 METADATA_POLL_S: Final = 0.05
 _KEY_CHARACTERS: Final = 120
 
@@ -154,7 +154,7 @@ async def _records(
 ) -> Sequence[NumberedLine]:
     consumer, place = make_consumer(settings, None), TopicPartition(topic, partition)
     try:
-        async with asyncio.timeout(KAFKA_ANSWERS_S):
+        async with asyncio.timeout(KAFKA_TIMEOUT_S):
             await consumer.start()
             if topic not in await consumer.topics():  # a request by name might create it
                 raise InputError("Kafka has no such topic")

@@ -16,7 +16,7 @@ from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.process.shutdown import FOR_THE_STORE_S, SHUTDOWN
 
-ANSWER_WITHIN_S: Final = 5
+QUERY_TIMEOUT_S: Final = 5
 """Timeout of queries, unless the DSN sets one: a reader of the page does not wait longer."""
 
 MAX_WRITE_S: Final = 120
@@ -134,4 +134,4 @@ class Store:
 def _impatient(dsn: str) -> str:
     """A server's DSN with short timeouts, unless it sets its own."""
     place, _, options = dsn.partition("?")
-    return f"{place}?send_receive_timeout={ANSWER_WITHIN_S}&{options}"
+    return f"{place}?send_receive_timeout={QUERY_TIMEOUT_S}&{options}"

@@ -13,7 +13,7 @@ from epicenter.sinks.text.incident_parts import CauseView
 from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe
 
-NARROWEST: Final = 24
+MIN_WRAP_COLUMNS: Final = 24
 """Lines are wrapped only if at least this many columns are left after the indent."""
 
 Line = tuple[str, str]
@@ -40,7 +40,7 @@ def print_hanging(shown: Console, lines: Iterable[Line]) -> None:
     """Print lines; on a terminal a long text continues below its own start."""
     for left, marked_up in lines:
         text, room = Text.from_markup(marked_up), shown.width - len(left)
-        wraps = shown.is_terminal and room >= NARROWEST
+        wraps = shown.is_terminal and room >= MIN_WRAP_COLUMNS
         for number, piece in enumerate(text.wrap(shown, room) if wraps else [text]):
             shown.print(Text(left if number == 0 else " " * len(left)) + piece)
 

@@ -125,7 +125,7 @@ def test_hidden_configuration_is_reported_once_and_not_as_wrong() -> None:
 
 def test_brokers_that_create_topics_are_found() -> None:
     found = brief(
-        topic_findings(WANTED, Brokers("kafka:9092", 1, HEALTHY, makes_topics_itself=True), NAMES, "logs.raw")
+        topic_findings(WANTED, Brokers("kafka:9092", 1, HEALTHY, auto_creates_topics=True), NAMES, "logs.raw")
     )
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 
