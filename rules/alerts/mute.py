@@ -32,6 +32,8 @@ class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
                 return f"pending until {self.until}, in case later lines refute the verdict"
             case Outcome.REFUTED:
                 return "resolved within its grace period"
+            case Outcome.ACKNOWLEDGED:
+                return f"acknowledged by {self.by}" + (f": {self.why}" if self.why else "")
             case _:
                 return self.reason_0_1
 
