@@ -257,6 +257,9 @@ def test_an_error_is_shown_and_not_copied(stored: Stored, visitor: Visitor) -> N
 def test_an_unreachable_store_is_shown_until_it_answers_again(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open()
     expect(page.locator("#list [data-id]").first).to_be_visible()
+    page.wait_for_function(
+        "fetch('/healthz').then((answer) => answer.ok)", timeout=PATIENCE_MS
+    )  # the watcher has seen the restart
     stored.server.stop()
     expect(page.locator("[data-banner]")).to_contain_text("The store is not responding", timeout=PATIENCE_MS)
     expect(page.locator("#list [data-id]").first).to_be_visible()
