@@ -38,6 +38,10 @@ class KafkaFault(StrEnum):
     TOPIC_MISSING = "topic-missing"
 
 
+SUBJECTS: Final = {KafkaFault.GROUP_SHARED: "group", KafkaFault.TOPIC_MISSING: "topic"}
+"""The log field of a subject that is not a place in a topic."""
+
+
 class FaultLog:
     """Counts and logs the Kafka faults of a worker."""
 
@@ -89,4 +93,4 @@ def _fields(kind: KafkaFault, subject: str) -> dict[str, Any]:
     if place := re.match(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+)(?::(?P<offset>\d+))?", subject):
         numbers = {name: int(number) for name, number in place.groupdict().items() if name != "topic" and number}
         return {"kind": str(kind), "topic": place["topic"], **numbers}
-    return {"kind": str(kind), ("topic" if kind is KafkaFault.TOPIC_MISSING else "group"): subject}
+    return {"kind": str(kind), SUBJECTS.get(kind, "error"): subject}
