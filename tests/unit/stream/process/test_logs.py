@@ -151,15 +151,15 @@ def test_fault_is_logged_with_kind_topic_partition_and_offset(lines: Any) -> Non
     set_up_logs("json")
     fault_log = FaultLog(Metrics())
     fault_log.record(KafkaFault.RECORDS_LOST, "logs.raw/3:700", "gone")
-    fault_log.record(KafkaFault.PARTITIONS_REVOKED, "epicenter.store", "again")
-    lost, taken = lines("json")
+    fault_log.record(KafkaFault.GROUP_SHARED, "epicenter.store", "again")
+    lost, shared = lines("json")
     assert (lost["kind"], lost["topic"], lost["partition"], lost["offset"]) == ("records-lost", "logs.raw", 3, 700)
-    assert (taken["event"], taken["kind"], taken["group"]) == (
+    assert (shared["event"], shared["kind"], shared["group"]) == (
         "kafka_fault",
-        "partitions-taken-away",
+        "group-shared",
         "epicenter.store",
     )
-    assert taken["message"] == "kafka_fault kind=partitions-taken-away group=epicenter.store detail=again"
+    assert shared["message"] == "kafka_fault kind=group-shared group=epicenter.store detail=again"
 
 
 def test_deadline_is_shared_and_a_second_request_exits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
