@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Commands that tests start would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo check test test-long lint style types rules rules-lint rules-test cluster check-deploy audit sbom disaster \
+.PHONY: environment demo check test test-long lint style types rules cluster check-deploy audit sbom disaster \
   first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-correlate bench-latency \
   bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference \
   screenshots lock clean
@@ -43,12 +43,8 @@ style: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-rules: rules-lint rules-test
-
-rules-lint: $(READY)
+rules: $(READY)
 	$(BIN)/epicenter rules lint
-
-rules-test: $(READY)
 	$(BIN)/epicenter rules test
 
 # Kafka, ClickHouse, worker, page and a simulated load on this machine, until Ctrl-C.
