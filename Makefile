@@ -93,7 +93,7 @@ bench-versions: $(READY)
 bench-match: $(READY)
 	$(BIN)/python -m bench.match
 
-# Signals through the engine on one core: rate, 16,384 time-outs at once, a day of 100,000 ranks.
+# Signals through the engine on one core: rate, 16,384 timeouts at once, a day of 100,000 ranks.
 bench-correlate: $(READY)
 	$(BIN)/python -m bench.correlate
 

@@ -37,7 +37,7 @@ class Run:
 
     @property
     def end_ns(self) -> int:
-        """When its processes end: those that wait for a lost GPU live until their time-out."""
+        """When its processes end: those that wait for a lost GPU live until their timeout."""
         return self.stop_ns + (TIMEOUT_S + 10) * NS_PER_S * bool(self.lost_node)
 
     @property

@@ -85,7 +85,7 @@ def time_outs(job: Job, node: str, fault_ns: int) -> Iterator[Record]:
 
 
 def repeats(job: Job, at_ns: int, second: int) -> Iterator[Record]:
-    """A second of the storm: one rank after the other repeats its time-out."""
+    """A second of the storm: one rank after the other repeats its timeout."""
     for number in range(RATE):
         rank = (second * RATE + number) % len(job.ranks)
         (text, *_) = printed_by("timed_out_rank", rank)

@@ -137,7 +137,7 @@ def switch_fatal(gpus: list[int], pids: dict[int, int], at_ns: int, rng: Random)
 
 
 def gsp_timeout(gpu: int, pid: int, at_ns: int, rng: Random) -> list[Timed]:
-    """The GPU's firmware stops answering: three time-outs of six seconds, then the driver gives up on it."""
+    """The GPU's firmware stops answering: three timeouts of six seconds, then the driver gives up on it."""
     sequence, lines = rng.randrange(20_000, 60_000), []
     for i in range(3):
         expected = f"Expected function 76 (GSP_RM_CONTROL) sequence {sequence + i} (0x20800a4c 0x4)."

@@ -113,7 +113,7 @@ def panic(at_ns: int, rng: Random) -> list[Timed]:
 
 
 def nvme_dies(at_ns: int) -> list[Timed]:
-    """A drive stops answering: time-outs, a reset that fails, errors of the file system, read-only."""
+    """A drive stops answering: timeouts, a reset that fails, errors of the file system, read-only."""
     first = [
         "nvme nvme1: I/O tag 22 (5016) opcode 0x1 (I/O Cmd) QID 17 timeout, aborting req_op:WRITE(1) size:131072",
         "nvme nvme1: I/O tag 23 (b017) opcode 0x1 (I/O Cmd) QID 17 timeout, aborting req_op:WRITE(1) size:131072",

@@ -27,7 +27,7 @@ class Scenario(msgspec.Struct, frozen=True):
     """One run of a cluster. No `faults` is a healthy one.
 
     `is_tidy`: all jobs in pods, all kernels through rsyslog, nothing late, lost, cut or doubled, so that every line
-    states its time and occurs once. `after_fault_s`: how long the log continues after a fault and its time-outs, in
+    states its time and occurs once. `after_fault_s`: how long the log continues after a fault and its timeouts, in
     place of the default of the kind of fault. Noise is counted in events a node and minute, each of one to six lines.
     `first_node`: the index of the first node.
     """

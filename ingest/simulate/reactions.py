@@ -96,7 +96,7 @@ def process_ends(cluster: Cluster, job: Job, rank: int, exit_code: int) -> Proce
 
 
 def _torch_peers_notice(cluster: Cluster, job: Job, place: int) -> Process:
-    """Two neighbours in the ring lose a socket; Slurm then ends the step, in pods the others wait for the time-out."""
+    """Two neighbours in the ring lose a socket; Slurm then ends the step, in pods the others wait for the timeout."""
     rng, work_of = cluster.rng(f"lost-peer/{job.job_id}"), collective(cluster, job)
     neighbours = {(place + 1) % len(job.nodes), (place - 1) % len(job.nodes)} - {place}
     yield rng.uniform(0.8, 1.5)

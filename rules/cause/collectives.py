@@ -1,4 +1,4 @@
-"""How far each rank got in its collectives, from the ranks' own time-out reports."""
+"""How far each rank got in its collectives, from the ranks' own timeout reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ROWS: Final = 2 * MAX_RANKS
 """Rows over all groups of a table."""
 
 UNGROUPED: Final = "-"
-"""The group of lines that name none. Before PyTorch 2.2 none does; later the line after the time-out names it."""
+"""The group of lines that name none. Before PyTorch 2.2 none does; later the line after the timeout names it."""
 
 LOCAL: Final = "?"
 """The group of lines with a number but no GUID: each process counts its groups, so only 0 spans all ranks."""
@@ -26,13 +26,13 @@ FINGERPRINT: Final = "fingerprint"
 """The group of collectives as TORCH_DISTRIBUTED_DEBUG=DETAIL numbers them."""
 
 REPORTING_CLASSES: Final = ("nccl-timeout",)
-"""Ranks that report one of these were still running at the time-out."""
+"""Ranks that report one of these were still running at the timeout."""
 
 
 class NamedBy(StrEnum):
     """Which report names a rank. Snapshots have the values, so they stay; `reason_text` has the words."""
 
-    TIMEOUT_REPORT = "the time-out report names it as lagging"
+    TIMEOUT_REPORT = "the timeout report names it as lagging"
     DESYNC_REPORT = "the report names it as missing"
     STRAGGLER_REPORT = "the job's own straggler report names it"
 

@@ -44,7 +44,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """The rank never reported the time-out, although `reported` of the job's `members` did."""
+    """The rank never reported the timeout, although `reported` of the job's `members` did."""
 
     kind: ClassVar[SuspectKind] = "absent"
     reported: int
@@ -145,7 +145,7 @@ class Suspects:
 def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> list[Suspect]:
     """The suspects of every job, strongest evidence first, then by job and rank.
 
-    The strongest evidence is a report that names ranks. Then comes a rank that never reported the time-out, among those
+    The strongest evidence is a report that names ranks. Then comes a rank that never reported the timeout, among those
     up to the world size, those seen before, and those below the highest that reported; then another operation or size
     in the same collective; then a rank that enqueued, or at least completed, less than the others of its process group.
     Evidence against more than half of the ranks is ignored, and so are scattered gaps.

@@ -1,4 +1,4 @@
-"""Ranks in different collectives: no line reports it, but a comparison of their time-out reports shows it."""
+"""Ranks in different collectives: no line reports it, but a comparison of their timeout reports shows it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
 }
 
 NAMED: Final[dict[NamedBy, str]] = {
-    NamedBy.TIMEOUT_REPORT: "the time-out report names it as lagging",
+    NamedBy.TIMEOUT_REPORT: "the timeout report names it as lagging",
     NamedBy.DESYNC_REPORT: "the report names it as missing",
     NamedBy.STRAGGLER_REPORT: "the job's own straggler report names it",
 }
@@ -63,7 +63,7 @@ def suspect_text(suspect: Suspect) -> str:
         case Named(report):
             return f"{rank}: {NAMED[report]}"
         case Absent(reported, members):
-            return f"{rank} never reported the time-out, although {reported} of {members} ranks did"
+            return f"{rank} never reported the timeout, although {reported} of {members} ranks did"
         case Mismatch(runs, usual, group):
             return f"{rank} runs {_operation(runs)} where others run {_operation(usual)}{_in(group)}"
         case Behind(last, newest, group, has_enqueued=False):

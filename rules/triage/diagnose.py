@@ -50,7 +50,7 @@ def hang_checks(assessment: Assessment) -> list[Check]:
         Check("Did all ranks stop together?", _who_stopped(story)),
         Check("Does the log show a failure?", ", ".join(errors) or "no: none before the stop"),
         Check("Did a process crash?", _cores(story)),
-        Check("Would heartbeats detect it?", "no: in a hang every process is alive; leave heartbeat time-outs alone"),
+        Check("Would heartbeats detect it?", "no: in a hang every process is alive; leave heartbeat timeouts alone"),
     ]
 
 

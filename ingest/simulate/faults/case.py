@@ -58,7 +58,7 @@ class FaultKind(msgspec.Struct, frozen=True):
     `weight` is its share among all interruptions. `reach` is what is hit: the job of a rank, all jobs of a node, the
     job as a whole, all jobs behind a switch or on a storage server. `names` are the parts of the truth that can be
     known from logs: the node, the GPU, the rank. `lasts_s`: how long the log continues after the onset, in addition to
-    the time-out of the job's collectives.
+    the timeout of the job's collectives.
     """
 
     name: str

@@ -20,7 +20,7 @@ _FRAMES: Final = (
 
 
 def _gpu_off_bus(cluster: Cluster, case: Case) -> Process:
-    """The kernel reports it; the rank hangs or gets a CUDA error; all others wait for the time-out."""
+    """The kernel reports it; the rank hangs or gets a CUDA error; all others wait for the timeout."""
     rng = cluster.rng(f"fault/{case.onset_ns}")
     cluster.kernel(case.node, kernel_gpu.off_bus(case.gpu, case.pid, cluster.now_ns, rng))
     if case.job.framework == "maxtext":

@@ -78,7 +78,7 @@ def _cut_off(cluster: Cluster, case: Case) -> Process:
 
 
 def _never_started(cluster: Cluster, case: Case) -> Process:
-    """One node never joins: the others wait for it and give up after the rendezvous time-out."""
+    """One node never joins: the others wait for it and give up after the rendezvous timeout."""
     yield from endings.rendezvous_failed(cluster, case.job, case.place)
 
 

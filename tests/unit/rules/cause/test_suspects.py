@@ -141,7 +141,7 @@ def test_a_report_that_names_a_rank_is_the_strongest_evidence() -> None:
     assert found(table) == [(3, "named"), (6, "absent")]
     best = strongest_suspects(table)
     assert best is not None
-    assert (best.rank, suspects_text(best)) == (3, "rank 3: the time-out report names it as lagging")
+    assert (best.rank, suspects_text(best)) == (3, "rank 3: the timeout report names it as lagging")
 
 
 def the_suspects(table: CollectiveTable, context: IncidentContext) -> Suspects:
@@ -183,7 +183,7 @@ def test_evidence_from_the_suspect_s_place_weighs_more() -> None:
     kernel = found.points_for(a_signal("xid-79", 0, "n0", source="kernel", role="root"))
     worker = found.points_for(a_signal("python-exception", 0, "n0", "A", rank=5))
     assert kernel > worker > 0
-    assert suspects_text(found) == "rank 5 never reported the time-out, although 15 of 16 ranks did"
+    assert suspects_text(found) == "rank 5 never reported the timeout, although 15 of 16 ranks did"
     assert found.points_for(a_signal("python-exception", 0, "n0", "A", rank=4)) == 0
     assert found.points_for(a_signal("xid-79", 0, "n1", source="kernel")) == 0
     assert found.points_for(a_signal("nccl-timeout", 0, "n0", "A")) == 0

@@ -1,4 +1,4 @@
-"""Time-outs, compared, show that one rank ran another collective."""
+"""Timeouts, compared, show that one rank ran another collective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checklist for JAX heartbeat time-outs: who is accused, who was alive, and whether a death was real."""
+"""The checklist for JAX heartbeat timeouts: who is accused, who was alive, and whether a death was real."""
 
 from __future__ import annotations
 
