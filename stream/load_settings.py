@@ -68,7 +68,7 @@ def load_settings(file: Path | None = None, **options: Any) -> Settings:
     except ValidationError as error:
         problems += [_problem(found, stated) for found in error.errors()]
     else:
-        settings._warnings = tuple(stated.warning for stated in chain(*sources) if stated.name in FORMER_SETTINGS)
+        settings._warnings = tuple(value.warning for value in chain(*sources) if value.name in FORMER_SETTINGS)
         if settings.alerts and settings.webhook_url:
             problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
         problems += contradictions(settings)
@@ -161,7 +161,9 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([unreadable(file, error)]) from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{file}: not TOML: {error}"]) from error
+        mistake, _, line = str(error).partition(" (at line ")
+        place = f"{file}:{line.partition(',')[0]}" if line else file
+        raise ConfigError([f"{place}: not TOML: {mistake}"]) from error
 
 
 def _place(file: Path | None, name: str) -> str:
