@@ -16,7 +16,7 @@ from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
-from epicenter.rules.event_time.waiting import StoredInput, WaitingList
+from epicenter.rules.event_time.waiting_list import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from epicenter.ingest.parse.shapes import REPEATED, SHAPES
+from epicenter.ingest.parse.prefix_patterns import REPEATED, SHAPES
 
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|[()][A-Z0-9])|#033\[[0-9;]*m")
 _DEEPEST_NESTING = 16

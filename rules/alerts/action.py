@@ -12,7 +12,7 @@ from epicenter.rules.model.notification import Action
 from epicenter.rules.packs.vocabulary import vocabulary
 
 SURE_ENOUGH: Final = 0.6
-"""Below this confidence no action is allowed. `rules.cause.confidence` gives 0.59 when the best cause is one point
+"""Below this confidence no action is allowed. `rules.cause.ranking` gives 0.59 when the best cause is one point
 ahead of an unexplained rival, and 0.5 when they are even: a machine must not drain the wrong one of two suspects."""
 
 HARDWARE_FAMILIES: Final = ("nvidia", "amd", "machine", "network")

@@ -13,7 +13,7 @@ from epicenter.rules.alerts.composing import Composer
 from epicenter.rules.alerts.decisions import Decisions
 from epicenter.rules.alerts.groups import Groups
 from epicenter.rules.alerts.mute import Mute
-from epicenter.rules.alerts.muting import EvaluationContext, Muting, OperatorActions
+from epicenter.rules.alerts.mute_stages import EvaluationContext, Muting, OperatorActions
 from epicenter.rules.alerts.notify_reason import BEGINNINGS, KINDS, REFUSED, change_key, notify_reason
 from epicenter.rules.alerts.routing import RouteTarget, Routing
 from epicenter.rules.alerts.state import GROUP, INCIDENT, RETENTION_NS, AlertState, Group, OpenIncident, Planned

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.detect.conditions import Finding, fire, process
 from epicenter.rules.detect.inputs import Router, entry_of, group_of
 from epicenter.rules.detect.series import Series
+from epicenter.rules.detect.window_kinds import Finding, fire, process
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S

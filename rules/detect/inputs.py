@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from epicenter.rules.detect.conditions import MISSING
 from epicenter.rules.detect.series import Entry
+from epicenter.rules.detect.window_kinds import MISSING
 from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.signals import Signal

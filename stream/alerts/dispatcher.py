@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from aiokafka.errors import KafkaError
 
-from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
+from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.state import GROUP, AlertState, Group, Planned

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import time_ns
 from typing import Final
 
-from epicenter.rules.alerts.muting import OperatorActions
+from epicenter.rules.alerts.mute_stages import OperatorActions
 from epicenter.rules.errors import ConfigError, PipelineError
 from epicenter.rules.model.times import duration_ns
 from epicenter.sinks.clickhouse.client import Client

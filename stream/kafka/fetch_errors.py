@@ -18,7 +18,7 @@ from aiokafka.errors import (
 )
 
 from epicenter.rules.errors import TransientError
-from epicenter.stream.kafka.faults import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import source_of
 
 PAUSE_S: Final = 1.0

@@ -18,7 +18,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, Ka
 
 from epicenter.rules.errors import TransientError
 from epicenter.stream.kafka.clients import make_consumer
-from epicenter.stream.kafka.faults import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.kafka.fetch_errors import Resuming
 from epicenter.stream.kafka.raw_batches import Corrupt, source_of, surface_corrupt_batches
 from epicenter.stream.kafka.topics import TopicNames

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 from epicenter.stream.kafka.alignment import topic_of_mark
 from epicenter.stream.kafka.clients import CLIENT_ID
-from epicenter.stream.kafka.faults import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.kafka.fetch_errors import RecordLost, Resuming
 from epicenter.stream.kafka.raw_batches import source_of
 from epicenter.stream.kafka.raw_topic import describe

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.alerts.muting import OperatorActions
+from epicenter.rules.alerts.mute_stages import OperatorActions
 from epicenter.rules.alerts.state import Planned
 from epicenter.rules.errors import DeadLetterKind, PipelineError
 from epicenter.rules.model.incident import Incident

@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
-from epicenter.stream.kafka.faults import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, source_of
 from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.metrics import Metrics

@@ -26,7 +26,7 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.clients import make_admin, make_producer
-from epicenter.stream.kafka.faults import KafkaFault
+from epicenter.stream.kafka.fault_log import KafkaFault
 from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces, store_messages
 from epicenter.stream.kafka.own_topics import Fetched, Message, OwnTopics
 from epicenter.stream.kafka.raw_batches import source_of

@@ -20,7 +20,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.alignment import WatermarkAlignment
 from epicenter.stream.kafka.clients import make_admin, make_consumer, make_producer
-from epicenter.stream.kafka.faults import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, RawBatches
 from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.kafka.sending import Sender

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
+from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.state import AlertState
 from epicenter.rules.model.incident import Incident

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
+from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.spec import RoutingSpec

@@ -12,7 +12,7 @@ import pytest
 from msgspec.json import encode
 
 from deploy.dev.process import EPICENTER
-from epicenter.stream.kafka.faults import KafkaFault
+from epicenter.stream.kafka.fault_log import KafkaFault
 from tests.support.alerts import an_incident
 from tests.support.documents import DOCUMENTS, ROOT, Block, blocks, commands_in
 from tests.support.shown_commands import complaint

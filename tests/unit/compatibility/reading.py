@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from cramjam import zstd
 
-from epicenter.rules.alerts.muting import OperatorActions
+from epicenter.rules.alerts.mute_stages import OperatorActions
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.flat_heartbeats import unflattened
 from epicenter.rules.model.incident import Incident

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
+from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import MAX_PENDING
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.alerts.state import RETENTION_NS

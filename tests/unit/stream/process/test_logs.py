@@ -14,7 +14,7 @@ import pytest
 
 from epicenter.sinks.log import get_logger
 from epicenter.stream.cli.main import main
-from epicenter.stream.kafka.faults import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.logs import print_message, set_up_logs
 from epicenter.stream.process.shutdown import Shutdown, exit_on_sigterm_as_pid_1

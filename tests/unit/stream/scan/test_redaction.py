@@ -8,7 +8,7 @@ import pytest
 from epicenter.rules.errors import DeadLetterKind
 from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.rules.redact.load import load_redactor
-from epicenter.stream.kafka.faults import FaultLog
+from epicenter.stream.kafka.fault_log import FaultLog
 from epicenter.stream.kafka.raw_batches import Corrupt
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.block_buffer import BlockBuffer

@@ -50,8 +50,9 @@ def fire(when: WhenSpec, series: Series) -> Finding | None:
 
 def _process_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
     series.insert(entry)
-    in_reach = _RETENTION.get(when.kind, _newest_of_all)(when, in_window(when, series.entries))
-    series.entries = list(in_reach)
+    entries = in_window(when, series.entries)
+    in_reach = _RETENTION.get(when.kind, _newest_of_all)(when, entries)
+    series.entries = list(in_reach if when.gap is None else _newest_of_all(when, entries))
     if series.newest_ns < series.quiet_until_ns:
         if when.gap is not None:
             series.quiet_until_ns = max(series.quiet_until_ns, quiet_until(when, series.newest_ns))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epicenter.stream.kafka.faults import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 
 
