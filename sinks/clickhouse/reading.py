@@ -72,7 +72,7 @@ def find_incidents(client: Client, selected: IncidentFilter, limit: int, offset:
 
 
 def get_incident(client: Client, incident_id: str) -> Incident | None:
-    """The incident by its id or a unique prefix; None if there is none."""
+    """The incident by its id or a unique prefix of `MIN_PREFIX_LENGTH` characters; None if there is not exactly one."""
     found = client.query(
         "SELECT incident_id, document FROM incidents FINAL WHERE startsWith(incident_id, {prefix:String})"
         " ORDER BY incident_id LIMIT 2",

@@ -28,7 +28,8 @@ class Member(msgspec.Struct, frozen=True):
 class Place(msgspec.Struct, frozen=True):
     """A group's progress in a partition: it reads `committed` next, the topic holds `first` to `end` (excluded).
 
-    `oldest_ms` is the time of the record that it reads next; `kept_ms` how long the topic keeps records, -1 for ever.
+    `oldest_ms` is the time of the record that it reads next; `retention_ms` is how long the topic keeps records, -1 for
+    ever.
     """
 
     source: str

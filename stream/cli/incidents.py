@@ -131,5 +131,6 @@ def stored(settings: Settings, incident_id: str) -> Incident:
     if document is None:
         document = from_store(settings, lambda client: reading.get_incident(client, incident_id))
     if not document:
-        raise InputError(f"{incident_id}: no such incident, or several ids start like that")
+        wanted = f"give its id, or at least {reading.MIN_PREFIX_LENGTH} characters with which only it starts"
+        raise InputError(f"{incident_id}: no such incident: {wanted}")
     return incident_of(document, incident_id)
