@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from epicenter.rules.cause.ranking import Relations
+from epicenter.rules.cause.ranking import Candidate, Relations
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
@@ -111,6 +111,15 @@ class Engine:
     def watermark_ns(self) -> int:
         """Everything before this time has been processed."""
         return self._state.watermark_ns
+
+    def ranked(self, incident_id: str) -> list[Candidate]:
+        """The signals of an open or recently resolved incident, the likeliest cause first; else none."""
+        return self._changes.ranked(incident_id)
+
+    def jobs_of(self, match: Match) -> set[str]:
+        """The jobs that a match affects, as far as placement is known by now."""
+        correlator = self._state.lifecycle.correlator
+        return correlator.jobs_of(completed(signal_of(self._rules, match), correlator.placement, match.event.pod))
 
     def verdicts(self) -> list[Verdict]:
         """The newest verdicts on missing logs, whether they made incidents or not."""

@@ -72,7 +72,9 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
     time_ns = _stated_time(fields, heads, record.received_ns)
     identity = identity_of(fields)
-    origin = _PLAIN if is_envelope(record.value) else record.origin or _PLAIN
+    origin = record.origin or _PLAIN
+    if is_envelope(record.value):
+        origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin)
     node = identity.node if identity.is_cluster_event else identity.node or _node(peeled, origin, record, identity.job)
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
@@ -89,6 +91,11 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         log="" if peeled.host else origin.log,
     )
     return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())
+
+
+def _of_envelope(origin: Origin) -> Origin:
+    """A file of envelopes says nothing about them, except that a job's own file holds the lines of its program."""
+    return Origin(job=origin.job, is_job_stated=True) if origin.is_job_stated else _PLAIN
 
 
 def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:

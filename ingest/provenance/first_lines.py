@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -50,7 +52,8 @@ def with_first_lines(origin: Origin, descriptor: int) -> Origin:
         OSError: it can't be read.
     """
     text = _text_of_ends(descriptor)
-    origin = msgspec.structs.replace(origin, head_time_ns=_head_time_ns(text, os.fstat(descriptor).st_mtime_ns))
+    head = map(str.encode, text.split("\n", HEAD_LINES))
+    origin = msgspec.structs.replace(origin, head_time_ns=head_time_ns(head, os.fstat(descriptor).st_mtime_ns))
     if origin.is_system or not text or text.startswith('{"'):
         return origin
     job = "" if origin.is_job_stated else _job(text)
@@ -62,11 +65,10 @@ def with_first_lines(origin: Origin, descriptor: int) -> Origin:
     return msgspec.structs.replace(origin, node=_only_host(origin, text, nodes) or origin.node)
 
 
-def _head_time_ns(text: str, received_ns: int) -> int | None:
-    for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
-        if (time_ns := stated_time(RawRecord(line.encode(), Position("", 0), received_ns))) is not None:
-            return time_ns
-    return None
+def head_time_ns(lines: Iterable[bytes], received_ns: int) -> int | None:
+    """The time of the first of the first lines that states one."""
+    times = (stated_time(RawRecord(line, Position("", 0), received_ns)) for line in islice(lines, HEAD_LINES))
+    return next((time_ns for time_ns in times if time_ns is not None), None)
 
 
 def _is_part(origin: Origin) -> bool:

@@ -12,7 +12,7 @@ from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
-from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.signals import SEVERITIES, Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.spec import EdgeSpec
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
@@ -92,6 +92,7 @@ def rank(
         if suspects and (points := suspects.points_for(candidate.signal)):
             candidate.weigh(ReasonKind.AWAITED, points, suspects)
     _share_explanations(candidates)
+    _weigh_cut_tracebacks(candidates)
     _weigh_idle_warnings(candidates)
     unexplained = [
         candidate for candidate in candidates if not (candidate.is_explained or candidate.is_idle)
@@ -152,6 +153,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
     return (
         cause.severity != "info"
         and cause.role not in _EXPLAINS_NOTHING
+        and not is_cut_traceback(cause)
         and lag_ns <= edge.within
         and edge.earliest_ns(_skew_ns(cause, effect)) - _unsure_ns(effect) <= lag_ns
         and in_scope(cause, effect, edge.scope, jobs_of, topology)
@@ -203,6 +205,14 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
         if not candidate.explains and candidate.signal.role != "teardown":
             candidate.is_idle = True
             candidate.weigh(ReasonKind.IDLE_WARNING, _IDLE_WARNING_POINTS)
+
+
+def _weigh_cut_tracebacks(candidates: Sequence[Candidate]) -> None:
+    """A traceback without its exception shows that something failed, which other lines name."""
+    cut = [candidate for candidate in candidates if is_cut_traceback(candidate.signal)]
+    for candidate in cut if len(cut) < len(candidates) else ():
+        candidate.is_idle = True
+        candidate.weigh(ReasonKind.CUT_TRACEBACK, _IDLE_WARNING_POINTS)
 
 
 def _is_warning(signal: Signal) -> bool:

@@ -28,9 +28,7 @@ class ReasonKind(StrEnum):
     EARLIEST = "earliest"
     AWAITED = "awaited"
     WAITED_FOR = "waited-for"
-    DEADLY = "deadly"
-    OUTLIVED = "outlived"
-    AFTER_CANCELLATION = "after-cancellation"
+    CUT_TRACEBACK = "cut-traceback"
 
 
 EXPLAINED_KINDS: Final = (ReasonKind.EXPLAINED_BY, ReasonKind.SHARED_EXPLANATION)

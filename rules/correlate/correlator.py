@@ -22,6 +22,7 @@ from epicenter.rules.correlate.keys import (
 from epicenter.rules.correlate.state import IncidentState, place_of
 from epicenter.rules.correlate.unattached import UnattachedSignals
 from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import NS_PER_S
@@ -105,9 +106,9 @@ class Correlator(msgspec.Struct):
             self._take_unattached(first, signal, jobs, relations)
         return [*dropped, first, *others]
 
-    def resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
+    def resolve(self, incident: IncidentState, time_ns: int, resolution: Resolution, why: str) -> None:
         """Resolve the incident; for `REOPENS_FOR_NS` it may be reopened."""
-        incident.status, incident.resolved_ns = "resolved", time_ns
+        incident.status, incident.resolved_ns, incident.resolved_by = "resolved", time_ns, resolution
         incident.record(time_ns, f"resolved: {why}")
         self._forget(incident)
         self.resolved[incident.incident_id] = incident
@@ -116,10 +117,14 @@ class Correlator(msgspec.Struct):
         for forgotten in too_old or list(self.resolved)[: len(self.resolved) - MAX_KEPT_RESOLVED]:
             del self.resolved[forgotten]
 
-    def drop(self, incident: IncidentState) -> None:
-        """A pending incident was no failure: drop it without a notification."""
+    def forget(self, incident: IncidentState) -> None:
+        """Its jobs survived a pending incident: drop it without a notification, and blame it for nothing later."""
         incident.status = "dropped"
         self._forget(incident)
+
+    def drop(self, incident: IncidentState) -> None:
+        """A pending incident was no failure of its own: drop it without a notification."""
+        self.forget(incident)
         for signal in incident.signals():
             self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
 
@@ -199,7 +204,8 @@ class Correlator(msgspec.Struct):
                 self.open[incident.incident_id] = incident
                 for key in incident.keys:
                     self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
-                incident.status, incident.resolved_ns, incident.reopened = "open", 0, incident.reopened + 1
+                incident.status, incident.resolved_ns, incident.resolved_by = "open", 0, Resolution.NONE
+                incident.reopened += 1
                 incident.record(signal.event_time_ns, f"reopened: {signal.failure_class}{place_of(signal)}")
                 return incident
         return None

@@ -15,6 +15,7 @@ from epicenter.rules.correlate.keys import JOB, KERNEL
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step
+from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 
@@ -69,11 +70,11 @@ class Lifecycle(msgspec.Struct):
             incident.is_restarted |= is_restart
             fewest = min(incident.steps_since.get(job, 0) for job in incident.jobs)
             if incident.pending_until_ns and fewest >= STEPS_TO_SURVIVE:
-                self.correlator.drop(incident)
+                self.correlator.forget(incident)
             elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
                 how = "restarted and completed" if incident.is_restarted else "completed"
                 why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} more step{'s' * (fewest > 1)}"
-                self._resolve(incident, heartbeat.event_time_ns, why, attempt_of)
+                self._resolve(incident, heartbeat.event_time_ns, Resolution.PROGRESS, why, attempt_of)
                 over.append(incident)
         return over
 
@@ -83,7 +84,8 @@ class Lifecycle(msgspec.Struct):
         for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
             incident = self.correlator.open[incident_id]
             if not incident.signals_by_class.keys().isdisjoint(classes) and incident.clear(classes, signal.node):
-                self._resolve(incident, signal.event_time_ns, f"cleared: {signal.text[:MAX_SHOWN_TEXT]}", attempt_of)
+                why = f"cleared: {signal.text[:MAX_SHOWN_TEXT]}"
+                self._resolve(incident, signal.event_time_ns, Resolution.CLEARED, why, attempt_of)
                 over.append(incident)
         return over
 
@@ -100,7 +102,8 @@ class Lifecycle(msgspec.Struct):
             return []
         over_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
         if over_ns <= due_ns:
-            self._resolve(incident, due_ns, f"quiet for {RESOLVE_AFTER_NS // NS_PER_S // 60} minutes", attempt_of)
+            why = f"quiet for {RESOLVE_AFTER_NS // NS_PER_S // 60} minutes"
+            self._resolve(incident, due_ns, Resolution.QUIET, why, attempt_of)
             return [incident]
         heappush(self.timers, (over_ns, incident_id))
         return self._release(incident)
@@ -124,8 +127,10 @@ class Lifecycle(msgspec.Struct):
             due_ns = incident.pending_until_ns
         heappush(self.timers, (due_ns, incident.incident_id))
 
-    def _resolve(self, incident: IncidentState, time_ns: int, why: str, attempt_of: AttemptOf) -> None:
-        self.correlator.resolve(incident, time_ns, why)
+    def _resolve(
+        self, incident: IncidentState, time_ns: int, resolution: Resolution, why: str, attempt_of: AttemptOf
+    ) -> None:
+        self.correlator.resolve(incident, time_ns, resolution, why)
         incident.has_timer = False
         for job in sorted(incident.jobs):
             self.attempts.add(f"{incident.cluster}/{job}", attempt_of(incident, time_ns))

@@ -11,7 +11,7 @@ from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
-from epicenter.rules.model.incident import Change, Progress
+from epicenter.rules.model.incident import Change, Progress, Resolution
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.placement.completion import nodes_of
@@ -91,6 +91,7 @@ class IncidentState(msgspec.Struct):
     reopened: int = 0
     is_restarted: bool = False
     resolved_ns: int = 0
+    resolved_by: Resolution = Resolution.NONE
     earlier: list[Attempt] = []
     at_onset: dict[str, AtOnset] = {}
     history: list[Change] = []

@@ -22,6 +22,9 @@ ROUND_NS: Final = 60 * NS_PER_S
 REPORT_NS: Final = NS_PER_S
 """Steps within this time are one report: buffered output comes in bursts."""
 
+EVEN_SAVES: Final = 2
+"""After this many checkpoints at one distance, an earlier one is the last: MaxText and others save when they end."""
+
 MIN_SLACK_NS: Final = 15 * NS_PER_S
 PHASE_NS: Final = 600 * NS_PER_S
 STEPS_TO_SETTLE: Final = 500
@@ -53,7 +56,8 @@ class JobProgress(msgspec.Struct):
     pause that neither a line nor a period announced. `has_finished`: the job reported that it is complete, so later
     progress bars are not steps. `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause
     after it is not an ordinary one. Snapshots write -1 for an unknown step: the fields `written_…` are as they are
-    written.
+    written. `save_stride` are the steps between the newest two checkpoints, `even_saves` how many had that distance.
+    `is_saved_early`: the newest one came before its turn, and no step after it.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -89,6 +93,9 @@ class JobProgress(msgspec.Struct):
     has_ended: bool = False
     has_finished: bool = False
     is_stalled: bool = False
+    save_stride: int = 0
+    even_saves: int = 0
+    is_saved_early: bool = False
 
     @property
     def last_step(self) -> int | None:
@@ -124,6 +131,7 @@ class JobProgress(msgspec.Struct):
         self.steps_in_report += 1
         self.written_last_step, self.last_step_ns = step, max(time_ns, self.last_step_ns)
         self.has_ended = self.has_finished = self.is_stalled = False
+        self.is_saved_early = self.is_saved_early and step <= self.written_saved_step
         return True
 
     def end(self, is_finished: bool) -> None:
@@ -139,7 +147,13 @@ class JobProgress(msgspec.Struct):
     def save(self, step: int, time_ns: int) -> None:
         """Record that the checkpoint of this step is complete."""
         self.begin_phase(CHECKPOINT, time_ns)
-        self.written_saved_step = step
+        stride = step - self.written_saved_step if self.saved_step is not None else 0
+        if stride == 0:
+            self.written_saved_step = step
+            return
+        self.is_saved_early = self.even_saves >= EVEN_SAVES and 0 < stride < self.save_stride
+        self.even_saves = self.even_saves + 1 if stride == self.save_stride else 1
+        self.written_saved_step, self.save_stride = step, stride
 
     @property
     def pace_ns(self) -> int | None:

@@ -204,9 +204,14 @@ class LivenessWatch(msgspec.Struct):
             return []
         if finding := shipper_silent(watch, self.streams, now_ns):
             return self._wait_for_shipper(key, watch, finding, now_ns)
+        finding = find(watch, self.streams, now_ns)
+        if finding.verdict == HUNG and watch.progress.is_saved_early:
+            watch.progress.end(is_finished=True)
+            text = f"the checkpoint of step {watch.progress.saved_step} came before its turn, and no step after it"
+            return [self._record(watch, Finding(FINISHED, text=text), now_ns)]
         watch.progress.is_stalled = True
         set_check_timer(self.timers, key, watch, now_ns + CHECK_AGAIN_NS)
-        return [self._declare(watch, find(watch, self.streams, now_ns), now_ns)]
+        return [self._declare(watch, finding, now_ns)]
 
     def _wait_for_shipper(self, key: str, watch: JobWatch, finding: Finding, now_ns: int) -> list[Verdict]:
         if now_ns - watch.progress.last_step_ns < INACTIVE_NS:

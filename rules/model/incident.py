@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 
@@ -122,12 +124,21 @@ class Recurrence(msgspec.Struct, frozen=True):
     incidents: tuple[str, ...]
 
 
+class Resolution(StrEnum):
+    """What ended an incident. `QUIET`: no sign of it for an hour, so whether it is over is not known."""
+
+    NONE = ""
+    PROGRESS = "progress"
+    CLEARED = "cleared"
+    QUIET = "quiet"
+
+
 class Incident(msgspec.Struct, frozen=True):
     """One real failure: the document that every command prints and the store keeps. `progress` is by job.
 
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` is the missing evidence, in words;
     empty if it is complete. `verdict` is what missing logs mean (hung, rank-dead, ...); empty if no logs are missing.
-    `reopened` counts how often it came back after it was resolved.
+    `resolved_by` is what ended it. `reopened` counts how often it came back after it was resolved.
     """
 
     incident_id: str
@@ -157,3 +168,4 @@ class Incident(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
     verdict: str = ""
     reopened: int = 0
+    resolved_by: Resolution = Resolution.NONE

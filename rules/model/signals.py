@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -14,6 +15,12 @@ CLOCK_SKEW_NS: Final = 5 * NS_PER_S
 
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 """From least to most severe."""
+
+_ANNOUNCES_A_TRACEBACK: Final = ("(most recent call last):", "Unhandled error (suppress with ")
+"""In the line before a traceback: Python's, and that of Ray's workers."""
+
+_LABELS: Final = re.compile(r"^(?: {0,6}\d{1,7}: ?)?(?:\[[^\]\n]{1,40}\]:? ?)?(?:\([^()\n]{1,160}\) ?)?")
+"""Whose line it is: srun's task, torch's rank, Ray's process."""
 
 QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
 """Roles without a failure: facts about a job, where it runs, completed steps, known noise."""
@@ -43,3 +50,10 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fields: dict[str, str]
     block: tuple[str, ...] = ()
     log: str = ""
+
+
+def is_cut_traceback(signal: Signal) -> bool:
+    """Whether it is a Python traceback that ends before the line with its exception, so that it names no failure."""
+    last = _LABELS.sub("", signal.block[-1] if signal.block else signal.text, count=1)
+    is_only_announced = any(words in last for words in _ANNOUNCES_A_TRACEBACK)
+    return signal.failure_class == "python-exception" and (last[:1].isspace() or is_only_announced)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from epicenter.rules.cause.context import IncidentContext
+from epicenter.rules.cause.ranking import Candidate
+from epicenter.rules.cause.suspects import strongest_suspects
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.state import IncidentState
@@ -12,7 +14,7 @@ from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.incident import Incident, Progress
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.context import context_of, record_onset
-from epicenter.rules.report.report import attempt_of, progress_report, report
+from epicenter.rules.report.report import attempt_of, progress_report, ranked_signals, report
 
 
 class ChangedIncidents:
@@ -45,6 +47,14 @@ class ChangedIncidents:
     def attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
         """The run that the incident ended."""
         return attempt_of(incident, time_ns, self.rules, self._context_of(incident))
+
+    def ranked(self, incident_id: str) -> list[Candidate]:
+        """The signals of an open or recently resolved incident, the likeliest cause first; else none."""
+        correlator = self._lifecycle.correlator
+        if (incident := correlator.open.get(incident_id) or correlator.resolved.get(incident_id)) is None:
+            return []
+        suspects = strongest_suspects(incident.collectives, self._context_of(incident))
+        return ranked_signals(incident, self.rules, suspects)
 
     def reports(self) -> list[Incident]:
         """The documents of the incidents that changed since the last call, without pending ones."""

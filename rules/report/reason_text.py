@@ -24,9 +24,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.EARLIEST: "it began before every other unexplained signal",
     ReasonKind.AWAITED: "it comes from the rank that the others wait for: {suspects}",
     ReasonKind.WAITED_FOR: "{suspects}",
-    ReasonKind.DEADLY: "it hit a task that was reported dead afterwards",
-    ReasonKind.OUTLIVED: "the job completed many more steps after it",
-    ReasonKind.AFTER_CANCELLATION: "it appears only after the job was cancelled",
+    ReasonKind.CUT_TRACEBACK: "it is a traceback without its exception, next to a failure with a name",
 }
 
 NAMED: Final[dict[NamedBy, str]] = {

@@ -8,7 +8,7 @@ from typing import Final
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
-from epicenter.rules.cause.suspects import strongest_suspects
+from epicenter.rules.cause.suspects import Suspects, strongest_suspects
 from epicenter.rules.correlate.attempts import Attempt, recurrence
 from epicenter.rules.correlate.state import IncidentState, place_of
 from epicenter.rules.event_time.ordering import onset_order
@@ -38,7 +38,7 @@ MAX_BLOCK_LENGTH: Final = 16_000
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
     """The incident as of now. Its rule may no longer exist: snapshots outlive changes of the packs."""
     suspects = strongest_suspects(state.collectives, context)
-    ranked = rank(signals_with_mismatch(state, suspects), rules.edges_between, state.jobs_of, suspects, rules.topology)
+    ranked = ranked_signals(state, rules, suspects)
     root = ranked[0].signal
     culprit = suspects.culprit_of(root) if suspects else root
     causes = candidates(ranked, suspects)
@@ -73,7 +73,14 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         missing=missing(state, ranked, suspects, context),
         verdict=verdict_of([candidate.signal for candidate in ranked]),
         reopened=state.reopened,
+        resolved_by=state.resolved_by,
     )
+
+
+def ranked_signals(state: IncidentState, rules: RuleSet, suspects: Suspects | None) -> list[Candidate]:
+    """The signals of the incident, the likeliest cause first."""
+    signals = signals_with_mismatch(state, suspects)
+    return rank(signals, rules.edges_between, state.jobs_of, suspects, rules.topology)
 
 
 def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
@@ -84,9 +91,7 @@ def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
 def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Attempt:
     """The run that the incident ended, as a record for later runs of its jobs."""
     suspects = strongest_suspects(state.collectives, context)
-    root = rank(signals_with_mismatch(state, suspects), rules.edges_between, state.jobs_of, suspects, rules.topology)[
-        0
-    ].signal
+    root = ranked_signals(state, rules, suspects)[0].signal
     return _attempt(state, suspects.culprit_of(root) if suspects else root, time_ns)
 
 

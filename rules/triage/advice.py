@@ -6,7 +6,7 @@ from typing import Final
 
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.triage.assessment import Assessment
-from epicenter.rules.triage.run_facts import is_cancellation
+from epicenter.rules.triage.primary import is_cancellation
 
 _MORE: Final = {
     "container-pull-fail": ("Check the image's name in container_env.sh.",),

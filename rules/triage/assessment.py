@@ -12,25 +12,18 @@ from typing import Final
 
 from epicenter.rules.cause.ranking import Candidate, confidence
 from epicenter.rules.cause.reasons import Reason
+from epicenter.rules.liveness.verdict import FINISHED
 from epicenter.rules.model.signals import Signal
-from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.triage.document import ProgressReport, Status
-from epicenter.rules.triage.primary import ranked
+from epicenter.rules.triage.primary import RankedIncident, decisive, is_cancellation, warnings
 from epicenter.rules.triage.projection import project
-from epicenter.rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of, is_cancellation
-from epicenter.rules.triage.story import ERRORS, Story
+from epicenter.rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of
+from epicenter.rules.triage.story import Story
 
-NEAR_NS: Final = 300 * NS_PER_S
-"""Steps are printed late: a failure this shortly before the last one may still have stopped the job."""
-
-LONG_HANG_S: Final = 1800
-"""A hang of this length can itself stop heartbeats (maxtext-slurm, heartbeat post-mortem)."""
-
-_ENDS_OF_HANGS: Final = {"heartbeat-timeout": LONG_HANG_S, "jax-coordination-error": LONG_HANG_S, "train-timeout": 900}
-"""Classes that also end a stalled job, with the seconds that it must have been stalled."""
+STALLS: Final = ("hang", "straggler")
+"""Classes of verdicts on a job whose processes live, but make no steps, or too slowly."""
 
 _RUNNING_STATES: Final = ("RUNNING", "COMPLETING", "R", "CG")
 _CANCELLED_STATES: Final = ("CANCELLED", "PREEMPTED", "REVOKED")
@@ -50,7 +43,7 @@ _RULE_OF_STATUS: Final = {Status.CANCELLED: "stage.cancelled", Status.FAILED: "s
 
 
 class SilenceKind(StrEnum):
-    """A silence that explains a job if no line does; the names are those of `detect` in a rule."""
+    """Missing lines or steps that explain a job if no line does; the names are those of `detect` in a rule."""
 
     NO_PROGRESS = "no-progress"
     SILENT_END = "silent-end"
@@ -64,6 +57,11 @@ class Circumstances:
     job_state: str | None = None
 
     @property
+    def is_running(self) -> bool:
+        """Whether the scheduler says that the job runs, so that its steps should go on."""
+        return self.state in _RUNNING_STATES
+
+    @property
     def state(self) -> str | None:
         """The state alone: `CANCELLED by 1000` and `COMPLETED+` without what follows the word."""
         words = (self.job_state or "").upper().split()
@@ -74,10 +72,10 @@ class Circumstances:
 class Assessment:
     """All conclusions about a job.
 
-    `as_of_ns` is the time up to which progress is expected: now for a live job, the log's end for an ended one. `spec`
-    is the rule that explains the job best, `primary` its class; None if there is nothing to explain. `cause` is the
-    signal behind it: None if the evidence is a silence or the scheduler's state. `job_state` is that state, such as
-    `CANCELLED`.
+    `as_of_ns` is the time up to which progress is expected: now for a live job, the log's end for an ended one.
+    `incident` is the engine's that explains the job, None if there is none. `spec` is the rule that explains it best,
+    `primary` its class; None if there is nothing to explain. `cause` is the line behind it: None if the evidence is
+    missing lines or the scheduler's state. `job_state` is that state, such as `CANCELLED`.
     """
 
     run: RunFacts
@@ -85,6 +83,7 @@ class Assessment:
     as_of_ns: int | None
     job_state: str | None
     progress: ProgressReport
+    incident: RankedIncident | None
     candidates: Sequence[Candidate]
     spec: RuleSpec | None
     primary: str | None
@@ -99,20 +98,29 @@ class Assessment:
         return self.run.story
 
     @property
+    def is_stall(self) -> bool:
+        """Whether the engine concluded from missing steps that the job stopped."""
+        return self.silence is SilenceKind.NO_PROGRESS or bool(self.cause and self.cause.position is None)
+
+    @property
     def is_late_failure(self) -> bool:
         """Whether the job failed after it had completed all its steps."""
         return self.status is Status.FAILED and self.run.has_made_all_steps
 
 
-def assess(story: Story, rules: RuleSet, circumstances: Circumstances) -> Assessment:
-    """The assessment of a job; the same for the same log, time and job state."""
-    run = facts_of(story)
-    status = _status(run, circumstances)
+def assess(
+    story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, circumstances: Circumstances
+) -> Assessment:
+    """The assessment of a job with its incidents; the same for the same log, time and job state."""
+    run, found = facts_of(story, incidents), decisive(incidents, story.jobs, story.steps.last is not None)
+    status = _status(run, found, circumstances)
     as_of_ns = circumstances.now_ns if status.is_live else story.newest_ns
-    candidates = ranked(run, rules)
-    by_state = _spec(rules, _RULE_OF_STATE.get(circumstances.state or "", ""))
-    best = _best(run, status, candidates, is_explained_by_state=by_state is not None)
-    silence = _silence(run, status, as_of_ns, best, by_state)
+    incident, by_state = _behind(status, found), _by_state(rules, circumstances)
+    candidates = _candidates(run, status, incident, rules)
+    best = candidates[0] if candidates else None
+    if best and by_state and is_cancellation(best.signal.failure_class):
+        best = None
+    silence = _silence(run, status, best, by_state)
     cause = None if silence else best
     spec = _explanation(rules, status, silence, cause, by_state)
     return Assessment(
@@ -121,81 +129,85 @@ def assess(story: Story, rules: RuleSet, circumstances: Circumstances) -> Assess
         as_of_ns=as_of_ns,
         job_state=circumstances.state,
         progress=project(run.progress, story.steps, as_of_ns, is_lost=status is not Status.COMPLETED),
+        incident=incident,
         candidates=candidates,
         spec=spec,
         primary=cause.signal.failure_class if cause else spec.failure_class if spec else None,
         cause=cause.signal if cause else None,
         silence=silence,
-        confidence=confidence([cause, *(other for other in candidates if other is not cause)]) if cause else None,
-        reasons=tuple(cause.reasons) if cause else (),
+        confidence=confidence(candidates) if best else None,
+        reasons=tuple(best.reasons) if best else (),
     )
 
 
-def _status(run: RunFacts, circumstances: Circumstances) -> Status:
+def _status(run: RunFacts, found: RankedIncident | None, circumstances: Circumstances) -> Status:
     """The status of the first row that holds: the log's summary first, then the scheduler, then other lines."""
-    story = run.story
+    story, state = run.story, circumstances.state
     stated, code = story.fact("job.status", "status"), story.fact("job.status", "exit_code") or "0"
-    state, has_stalled = circumstances.state, run.has_stalled(circumstances.now_ns)
-    makes_steps = story.steps.last_time_ns is not None and circumstances.now_ns is not None and not has_stalled
+    verdict = found.cause.failure_class if found and found.cause.position is None else None
     rows = (
         (code in CANCELLED_CODES, Status.CANCELLED),
         (stated == "FAILED" or code != "0", Status.FAILED),
         (stated == "SUCCESS" or run.is_finished, Status.COMPLETED),
-        (state in _RUNNING_STATES and has_stalled, Status.HANGING),
-        (state in _RUNNING_STATES, Status.RUNNING),
+        (circumstances.is_running and (verdict in STALLS or _is_overdue(run, found, circumstances)), Status.HANGING),
+        (circumstances.is_running, Status.RUNNING),
         (state == "COMPLETED", Status.COMPLETED),
         (state in _CANCELLED_STATES, Status.CANCELLED),
         (state in _FAILED_STATES and not run.is_ended_by_failure, Status.UNKNOWN_DEATH),
         (run.is_ended_by_failure, Status.FAILED),
         (run.is_ended_from_outside, Status.CANCELLED),
-        (makes_steps and not state, Status.RUNNING),
+        (story.verdict == FINISHED, Status.COMPLETED),
+        (verdict in STALLS, Status.HANGING),
+        (not state and run.was_seen_running and _is_alive(run, circumstances), Status.RUNNING),
+        (found is not None and bool(story.jobs) and verdict != "unknown-death", Status.FAILED),
+        (run.was_seen_running or verdict is not None, Status.UNKNOWN_DEATH),
     )
-    return next((status for holds, status in rows if holds), Status.UNKNOWN_DEATH)
+    return next((status for holds, status in rows if holds), Status.NO_JOB)
 
 
-def _best(
-    run: RunFacts, status: Status, candidates: Sequence[Candidate], is_explained_by_state: bool
-) -> Candidate | None:
-    """The failure behind the status; None for a healthy job, or if the scheduler's state explains more."""
-    if not candidates or status is Status.COMPLETED:
-        return None
-    best = candidates[0]
-    is_harmless_yet = best.signal.signal_id in run.outlived or best.signal.severity not in ERRORS
-    if status is Status.RUNNING and (is_harmless_yet or not run.signals):
-        return None
-    if not is_cancellation(best.signal.failure_class):
-        return best
-    if is_explained_by_state:
-        return None
-    return next((found for found in candidates if found.signal.failure_class == "cancelled"), best)
+def _behind(status: Status, found: RankedIncident | None) -> RankedIncident | None:
+    """The incident if it explains the status: a completed job needs none, a running one only one that is open."""
+    explains = status is not Status.COMPLETED and (status is not Status.RUNNING or (found and found.is_open))
+    return found if explains else None
 
 
-def _silence(
-    run: RunFacts, status: Status, as_of_ns: int | None, best: Candidate | None, by_state: RuleSpec | None
-) -> SilenceKind | None:
-    """The silence that explains the job: a stop without a failure, or an end without any explanation."""
-    if _is_hang(run, status, as_of_ns, best.signal if best else None):
-        return SilenceKind.NO_PROGRESS
-    is_unexplained = status is Status.UNKNOWN_DEATH and best is None and by_state is None
-    return SilenceKind.SILENT_END if is_unexplained and (run.is_job or not run.story.lines) else None
+def _is_overdue(run: RunFacts, found: RankedIncident | None, circumstances: Circumstances) -> bool:
+    """Whether the job failed, and its next step is overdue."""
+    return found is not None and run.story.steps.last is not None and not _is_alive(run, circumstances)
 
 
-def _is_hang(run: RunFacts, status: Status, as_of_ns: int | None, cause: Signal | None) -> bool:
-    """Whether the job stalled, and no failure at that time explains it. A hung job is often cancelled later."""
-    if status is Status.HANGING or (status is Status.CANCELLED and run.has_stalled(as_of_ns)):
-        return cause is None or is_cancellation(cause.failure_class) or not _is_near_the_stop(run.story, cause)
-    if cause is None or status is not Status.FAILED or run.story.steps.last is None:
-        return False
-    stalled_s = _ENDS_OF_HANGS.get(vocabulary().parent(cause.failure_class) or cause.failure_class)
-    return stalled_s is not None and run.has_stalled(run.story.time_of(cause) or run.story.newest_ns, stalled_s)
+def _is_alive(run: RunFacts, circumstances: Circumstances) -> bool:
+    """Whether the newest step is so recent that the next one is not overdue, or the job logged as long as others."""
+    story = run.story
+    waits_ns = [
+        end_ns - last_ns
+        for end_ns, last_ns in (
+            (circumstances.now_ns, story.steps.last_time_ns),
+            (story.others_newest_ns, story.own_newest_ns),
+        )
+        if end_ns is not None and last_ns is not None
+    ]
+    return any(wait_ns < run.patience_ns for wait_ns in waits_ns)
 
 
-def _is_near_the_stop(story: Story, signal: Signal) -> bool:
-    """Whether it occurred when steps stopped, or later: only then can it be the reason."""
-    steps, time_ns = story.steps, story.time_of(signal)
-    if steps.last is None or story.is_after(steps.last_line, signal.position):
-        return True
-    return steps.last_time_ns is not None and time_ns is not None and time_ns >= steps.last_time_ns - NEAR_NS
+def _candidates(run: RunFacts, status: Status, incident: RankedIncident | None, rules: RuleSet) -> Sequence[Candidate]:
+    """The signals of the incident; without one, the warnings of a job that is not well, or of a log without a job."""
+    if incident:
+        return incident.candidates
+    if status.is_well:
+        return []
+    found = warnings(run.story, run.failures, rules)
+    is_cancelled = status is Status.CANCELLED
+    return [warning for warning in found if not is_cancelled or is_cancellation(warning.signal.failure_class)]
+
+
+def _silence(run: RunFacts, status: Status, best: Candidate | None, by_state: RuleSpec | None) -> SilenceKind | None:
+    """The missing lines or steps that explain the job; None if a line or the scheduler's state does."""
+    if best:
+        is_verdict = best.signal.position is None and best.signal.failure_class in STALLS
+        return SilenceKind.NO_PROGRESS if is_verdict else None
+    is_unexplained = status is Status.UNKNOWN_DEATH and by_state is None
+    return SilenceKind.SILENT_END if is_unexplained else None
 
 
 def _explanation(
@@ -205,8 +217,12 @@ def _explanation(
     if silence:
         return next((rule.spec for rule in rules.rules if rule.spec.detect == silence), None)
     if cause:
-        return rules.by_id[cause.signal.rule].spec
+        return _spec(rules, cause.signal.rule)
     return None if status.is_well else by_state or _spec(rules, _RULE_OF_STATUS.get(status, ""))
+
+
+def _by_state(rules: RuleSet, circumstances: Circumstances) -> RuleSpec | None:
+    return _spec(rules, _RULE_OF_STATE.get(circumstances.state or "", ""))
 
 
 def _spec(rules: RuleSet, rule_id: str) -> RuleSpec | None:

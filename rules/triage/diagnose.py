@@ -29,7 +29,7 @@ def checks(assessment: Assessment) -> list[Check]:
     story, answers = assessment.story, list[Check]()
     if assessment.is_late_failure:
         answers.append(Check("Was the work done?", "yes: the last step was logged; the job failed during shutdown"))
-    if assessment.status is Status.HANGING or assessment.primary == "hang":
+    if assessment.status is Status.HANGING or assessment.is_stall:
         answers += hang_checks(assessment)
     if heartbeat := story.findings.get(HEARTBEAT):
         answers += heartbeat_checks(story, assessment.run, heartbeat)
@@ -67,7 +67,7 @@ def death_checks(story: Story, state: str | None) -> list[Check]:
             "What does the kernel report?",
             "not in this log: run dmesg -T | grep -iE 'oom|killed process|xid' on each node",
         ),
-        Check("What remains?", "killed from outside; most often by the out-of-memory killer or by preemption"),
+        Check("What remains?", "not known from this log: no line tells why it ended"),
     ]
 
 
@@ -123,11 +123,11 @@ def _memory_kills(story: Story) -> str:
 def _end_of_log(story: Story) -> Check:
     question = "Is the log cut off?"
     if not story.lines:
-        return Check(question, "it is empty: the job ended before it could print, in the prolog or at launch")
+        return Check(question, "it is empty")
     if not story.tail:
         return Check(question, "unknown: the log comes from a pipe")
     if story.is_cut_off:
-        return Check(question, "yes, in the middle of its last line: an abrupt kill", story.tail[-1])
+        return Check(question, "perhaps: its last line has no end", story.tail[-1])
     return Check(question, "no: its last line is complete", story.tail[-1])
 
 

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from epicenter.rules.model.incident import Incident
+
 
 class Status(StrEnum):
     """The state of a job."""
@@ -16,6 +18,7 @@ class Status(StrEnum):
     RUNNING = "running"
     HANGING = "hanging"
     UNKNOWN_DEATH = "unknown-death"
+    NO_JOB = "no-job"
 
     @property
     def is_live(self) -> bool:
@@ -93,7 +96,10 @@ class ProgressReport(msgspec.Struct, frozen=True):
 class Triage(msgspec.Struct, frozen=True):
     """What happened to one job. `primary` is None if nothing failed; `classes` are all that the lines show.
 
-    `family` is the class of the job-log-triage table that the primary one counts as. `confidence` lies in 0..1.
+    `job` is its name, as a path, a line or an envelope states it; empty if none does. `incident` is the one that
+    explains it, as `epicenter replay` prints it; None if there is none. `incidents` are the ids of all of its
+    incidents. `family` is the class of the job-log-triage table that the primary one counts as. `confidence` lies in
+    0..1.
     """
 
     path: str
@@ -115,3 +121,6 @@ class Triage(msgspec.Struct, frozen=True):
     dashboards: tuple[str, ...]
     files: tuple[str, ...]
     lines: int
+    job: str = ""
+    incident: Incident | None = None
+    incidents: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from epicenter.rules.model.signals import Signal
@@ -13,6 +14,7 @@ from epicenter.rules.triage.assessment import Assessment, Circumstances, assess
 from epicenter.rules.triage.dashboards import dashboards
 from epicenter.rules.triage.diagnose import checks
 from epicenter.rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
+from epicenter.rules.triage.primary import RankedIncident
 from epicenter.rules.triage.stage import stage
 from epicenter.rules.triage.story import Finding, Story
 
@@ -23,9 +25,9 @@ MAX_SHOWN_OF_PRIMARY: Final = 3
 MAX_EVIDENCE_LENGTH: Final = 4000
 
 
-def triage(story: Story, rules: RuleSet, circumstances: Circumstances) -> Triage:
-    """The report on one job; the same for the same log, time and job state."""
-    assessment = assess(story, rules, circumstances)
+def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, circumstances: Circumstances) -> Triage:
+    """The report on one job with its incidents; the same for the same log, time and job state."""
+    assessment = assess(story, incidents, rules, circumstances)
     name, shown = assessment.primary, {finding.failure_class for finding in assessment.run.failures}
     return Triage(
         path=story.path,
@@ -47,21 +49,24 @@ def triage(story: Story, rules: RuleSet, circumstances: Circumstances) -> Triage
         dashboards=dashboards(story, assessment.status),
         files=story.files,
         lines=story.lines,
+        job=story.job,
+        incident=assessment.incident.incident if assessment.incident else None,
+        incidents=tuple(found.incident.incident_id for found in incidents),
     )
 
 
 _NOTHING: Final = {
     Status.COMPLETED: "The job completed normally.",
     Status.RUNNING: "The job is running, and the log shows no failure.",
-    Status.UNKNOWN_DEATH: "The log shows no job, no failure and no normal end.",
+    Status.NO_JOB: "There is no job in this log, and nothing was found.",
 }
 
 
 def _summary(assessment: Assessment) -> str:
     story, status, progress = assessment.story, assessment.status, assessment.progress
     sentences = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "The log shows no failure.")]
-    if not story.lines and status is Status.UNKNOWN_DEATH:
-        sentences = ["The log is empty: the job ended before it could print a line, in the prolog or at launch."]
+    if not story.tail and not story.findings and status is Status.NO_JOB:
+        sentences = ["The log is empty."]
     if cause := assessment.cause:
         others = sum(finding.count for finding in assessment.run.failures) - 1
         sentences.append(f"It is first seen {_place(story, cause)}{_follow(others)}.")
@@ -100,8 +105,9 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
     """The cause's lines, then the first line of every other class; for a silence, the last lines before it."""
     story, cause, chosen = assessment.story, assessment.cause, list[Signal]()
     if cause:
-        same = [*story.findings[cause.failure_class].signals, *story.findings[cause.failure_class].earlier]
-        chosen = [cause, *(signal for signal in same if signal is not cause)][:MAX_SHOWN_OF_PRIMARY]
+        same = [candidate.signal for candidate in assessment.candidates if candidate.signal.position]
+        of_class = [signal for signal in same if signal.failure_class == cause.failure_class and signal is not cause]
+        chosen = [cause, *of_class][:MAX_SHOWN_OF_PRIMARY]
     own_class = cause.failure_class if cause else ""
     others = [finding.first for finding in assessment.run.failures if finding.failure_class != own_class]
     lines = [_line(story, signal) for signal in [*chosen, *others]]

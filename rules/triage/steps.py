@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
-from epicenter.rules.model.records import LogEvent
+from epicenter.rules.model.records import LogEvent, Position
 from epicenter.rules.model.times import NS_PER_S
 
 WARM_UP_STEPS: Final = 5
@@ -34,6 +34,7 @@ class Steps:
     first: int | None = None
     last: int | None = None
     last_line: int = 0
+    lines: int = 0
     last_time_ns: int | None = None
     is_time_estimated: bool = False
     total: int | None = None
@@ -59,6 +60,7 @@ class Steps:
         total = whole(fields.get("steps_total") or fields.get("total_steps"))
         if step is None or self._is_another_count(fields, total):
             return False
+        self.lines += 1
         self._source = self._source or event.position.source
         if event.position.source != self._source:
             self._note_copy(step, event)
@@ -86,6 +88,11 @@ class Steps:
     def interrupt(self) -> None:
         """Training was just set up: a step that goes back now, by however little, is a restart."""
         self._is_interrupted = True
+
+    @property
+    def last_position(self) -> Position:
+        """The line of the last step in the first file with steps."""
+        return Position(self._source, self.last_line)
 
     @property
     def step_time_s(self) -> float | None:

@@ -12,7 +12,7 @@ import msgspec
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.triage.losses import Losses
@@ -64,10 +64,10 @@ class Finding:
         """Whether it is more than a warning."""
         return self.severity in ERRORS
 
-    def note(self, signal: Signal, is_weak: bool = False) -> None:
+    def note(self, signal: Signal) -> None:
         """Add a signal."""
         self.count += 1
-        self.weak += is_weak
+        self.weak += is_cut_traceback(signal)
         if len(self.signals) < MAX_KEPT_PER_CLASS:
             self.signals.append(signal)
         if signal.node:
@@ -121,11 +121,17 @@ class Marker:
 class Story:
     """A job's log (or several files of one job) as it was read; `files[0]` is the log itself.
 
-    `undated_ns` are the times that lines without a time get: when the files were last written. If it is None, such
-    lines have no time.
+    `job` is its name, if a path, a line or an envelope states it. `jobs` are the names that its lines have in the
+    engine, made of the file's name where nothing states it; none for what belongs to no job.
+
+    `verdict` is the engine's newest on the job's missing logs. `newest_ns` is the time of the newest line,
+    `own_newest_ns` that of the job's, `others_newest_ns` that of other jobs and of the nodes. `undated_ns` are the
+    times that lines without a time get: when the files were last written. If it is None, such lines have no time.
     """
 
     path: str
+    job: str = ""
+    jobs: frozenset[str] = frozenset()
     files: tuple[str, ...] = ("",)
     slurm_id: str = ""
     folder: str = ""
@@ -134,6 +140,9 @@ class Story:
     lines: int = 0
     first_ns: int | None = None
     newest_ns: int | None = None
+    verdict: str = ""
+    own_newest_ns: int | None = None
+    others_newest_ns: int | None = None
     is_cut_off: bool = False
     tail: tuple[str, ...] = ()
     steps: Steps = field(default_factory=Steps)
@@ -159,7 +168,20 @@ class Story:
             self._note_fact(match)
         elif spec.role != "harmless":
             signal = signal_of(rules, match)
-            self._note_finding(signal, is_weak=spec.fallback and spec.block is not None and _is_cut(signal))
+            self.note_signal(signal)
+
+    def note_signal(self, signal: Signal) -> None:
+        """Add a signal to the finding of its class."""
+        key = ADVICE + signal.failure_class if signal.role == "advice" else signal.failure_class
+        finding = self.findings.setdefault(key, Finding(signal.failure_class, signal.severity, signal.role))
+        finding.note(signal)
+        is_stored = any(signal is stored for stored in finding.signals) or (
+            finding.by_rank.get(signal.rank or 0) is signal
+        )
+        if self.steps.last is not None and is_stored:
+            self.step_at[signal.signal_id] = self.steps.last
+        if signal.failure_class == _HEARTBEAT:
+            self.reported_dead |= tasks_in(" ".join((signal.fields.get("tasks", ""), signal.text, *signal.block)))
 
     def fact(self, rule: str, name: str) -> str:
         """The newest content of a quiet rule's field; empty if there is none."""
@@ -191,9 +213,12 @@ class Story:
         """Whether a position is in the log itself rather than in another file of the job."""
         return position is not None and self.files[0] in ("", position.source)
 
-    def is_after(self, line: int, position: Position | None) -> bool:
-        """Whether a position is below a line of the log; false in another file, where it is unknown."""
-        return position is not None and self.is_in_log(position) and position.offset > line
+    def follows(self, signal: Signal, line: Position, time_ns: int | None) -> bool:
+        """Whether a signal comes after a line: below it in the same file, later than it in another."""
+        if signal.position and signal.position.source == line.source:
+            return signal.position.offset > line.offset
+        signal_ns = self.time_of(signal)
+        return signal_ns is not None and time_ns is not None and self.is_dated(time_ns) and signal_ns > time_ns
 
     def _note_time(self, match: Match) -> None:
         time_ns = match.event.event_time_ns
@@ -218,7 +243,7 @@ class Story:
             return
         for rule in (rule.spec.id for rule in rules.rules if rule.spec.detect == "loss-jump"):
             jump = msgspec.structs.replace(match, rule=rule, match_id=stable_id(rule, match.match_id))
-            self._note_finding(signal_of(rules, jump), is_weak=False)
+            self.note_signal(signal_of(rules, jump))
 
     def _note_fact(self, match: Match) -> None:
         if match.rule == HEADER and (self.steps.last is not None or "job.status" in self.facts):
@@ -246,18 +271,6 @@ class Story:
         self.markers.clear()
         self.losses = Losses()
 
-    def _note_finding(self, signal: Signal, is_weak: bool) -> None:
-        key = ADVICE + signal.failure_class if signal.role == "advice" else signal.failure_class
-        finding = self.findings.setdefault(key, Finding(signal.failure_class, signal.severity, signal.role))
-        finding.note(signal, is_weak)
-        is_stored = any(signal is stored for stored in finding.signals) or (
-            finding.by_rank.get(signal.rank or 0) is signal
-        )
-        if self.steps.last is not None and is_stored:
-            self.step_at[signal.signal_id] = self.steps.last
-        if signal.failure_class == _HEARTBEAT:
-            self.reported_dead |= tasks_in(" ".join((signal.fields.get("tasks", ""), signal.text, *signal.block)))
-
     def _note_node_exit(self, match: Match) -> None:
         fields, event = match.fields, match.event
         if "node" in fields and "exit_code" in fields and "NODE_EXIT" in event.text:
@@ -269,11 +282,6 @@ def tasks_in(text: str) -> set[int]:
     """The numbers of JAX tasks that a text names (`/job:jax_worker/replica:0/task:17`)."""
     numbers = (name.partition("/")[0].strip(" ,.:;") for name in text.split("/task:")[1:])
     return {int(number.split()[0]) for number in numbers if number and number.split()[0].isdigit()}
-
-
-def _is_cut(signal: Signal) -> bool:
-    """Whether a block ends before the line with the exception."""
-    return not signal.block or signal.block[-1].rpartition(": ")[2][:1].isspace() or signal.block[-1][:1].isspace()
 
 
 def _cancelled_at_ns(text: str) -> int | None:

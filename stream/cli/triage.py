@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -19,19 +19,22 @@ from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.parse.times import time_from_field
 from epicenter.ingest.provenance.last_lines import check_is_text, last_lines
 from epicenter.rules.errors import InputError
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.model.records import Origin
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
 from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances, triage
+from epicenter.rules.triage.sections import NODES
 from epicenter.rules.triage.story import Story
 from epicenter.stream.cli.text.terminal import watched
 from epicenter.stream.cli.text.triage import table, ticket
 from epicenter.stream.local.pipeline import read_to_the_end
-from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.redaction import redactor_of, text_without_secrets
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
+from epicenter.stream.triage.reading import Section, read_sections
 
 STDIN = "-"
 
@@ -41,10 +44,10 @@ def triage_paths(
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
     circumstances = Circumstances(_time_ns(now) if now else time_ns(), job_state)
-    rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
+    reader = JobReader(load(settings.rule_packs, settings.topology), settings.cluster, redactor_of(settings))
     unread: list[str] = []
     for path in paths:
-        reports = reports_at(path, outputs, rules, circumstances, unread, redactor)
+        reports = reports_at(path, outputs, reader, circumstances, unread)
         if as_json:
             for report in reports:
                 click.echo(orjson.dumps(msgspec.to_builtins(report)))
@@ -55,35 +58,58 @@ def triage_paths(
     return bool(unread)
 
 
-def read_story(job: JobLogs, rules: RuleSet, redactor: Redactor | None = None) -> Story:
-    """The story of a job, from all of its files; without credentials if there is a redactor.
+class JobReader:
+    """Reads the files of jobs with one set of rules; without credentials if there is a redactor."""
 
-    Raises:
-        InputError: one can't be read.
-    """
-    is_piped = job.name == STDIN
-    story = Story(
-        path=_shown(job.name),
-        files=("stdin",) if is_piped else tuple(map(str, job.files)),
-        slurm_id=job.slurm_id,
-        folder=_shown(str(job.folder or "")),
-        artifacts=tuple(map(_shown, job.artifacts)),
-        undated_ns=None if is_piped else frozenset(file.stat().st_mtime_ns for file in job.files),
-    )
-    _scan(job, rules, story, redactor)
-    if not is_piped:
-        tail, story.is_cut_off = last_lines(job.files[0])
-        story.tail = tuple(text_without_secrets(redactor, line) for line in tail)
-    return story
+    def __init__(self, rules: RuleSet, cluster: str, redactor: Redactor | None = None):
+        self._rules = rules
+        self._patterns = HyperscanScanner(rules.expressions, rules.marks)
+        self._cluster = cluster
+        self._redactor = redactor
+
+    def reports(self, job: JobLogs, circumstances: Circumstances) -> list[Triage]:
+        """The reports on the jobs in these files: one, or in a folder of all nodes' logs one for each job.
+
+        Raises:
+            InputError: one can't be read.
+        """
+        sections = self.sections(job, circumstances)
+        found = (triage(story, incidents, self._rules, circumstances) for story, incidents in sections)
+        return list(map(_with_valid_names, found))
+
+    def sections(self, job: JobLogs, circumstances: Circumstances) -> list[Section]:
+        """As `read_sections`, for these files."""
+        scanner = BatchScanner(self._rules, self._cluster, self._patterns, keep_all=True, redactor=self._redactor)
+        guessed = set[str]()
+
+        def begin(name: str) -> Story:
+            return self._story(job, name, is_stated=name not in guessed)
+
+        return read_sections(
+            _batches(job, guessed), scanner, self._rules, begin, circumstances, is_one_log=not job.is_plain_folder
+        )
+
+    def _story(self, job: JobLogs, name: str, is_stated: bool) -> Story:
+        """An empty story of the job with this name in the engine."""
+        is_piped = job.name == STDIN
+        story = Story(
+            path=_shown(job.name),
+            job=_shown(name) if is_stated else "",
+            jobs=frozenset({name} - {NODES}),
+            files=("stdin",) if is_piped else tuple(map(str, job.files)),
+            slurm_id=job.slurm_id,
+            folder=_shown(str(job.folder or "")),
+            artifacts=tuple(map(_shown, job.artifacts)),
+            undated_ns=None if is_piped else frozenset(file.stat().st_mtime_ns for file in job.files),
+        )
+        if not is_piped and not job.is_plain_folder:
+            tail, story.is_cut_off = last_lines(job.files[0])
+            story.tail = tuple(text_without_secrets(self._redactor, line) for line in tail)
+        return story
 
 
 def reports_at(
-    path: str,
-    outputs: Path,
-    rules: RuleSet,
-    circumstances: Circumstances,
-    unread: list[str],
-    redactor: Redactor | None = None,
+    path: str, outputs: Path, reader: JobReader, circumstances: Circumstances, unread: list[str]
 ) -> Iterator[Triage]:
     """One report a job. Unreadable files are added to `unread` and don't stop the others."""
     try:
@@ -93,7 +119,7 @@ def reports_at(
         return
     for job in jobs:
         try:
-            yield _with_valid_names(triage(read_story(_readable(job, unread), rules, redactor), rules, circumstances))
+            yield from reader.reports(_readable(job, unread), circumstances)
         except InputError as error:
             unread.append(str(error))
 
@@ -135,23 +161,41 @@ def _check(file: Path) -> None:
     check_is_text(file)
 
 
-def _scan(job: JobLogs, rules: RuleSet, story: Story, redactor: Redactor | None) -> None:
-    scanner = BlockBuffer(BatchScanner(rules, "default", keep_all=True, redactor=redactor))
-    for scanned in chain.from_iterable(scanner.scan_all(watched(_batches(file), [str(file)])) for file in job.files):
-        story.lines += scanned.records
-        if scanned.newest_ns is not None and story.undated_ns is not None:
-            story.newest_ns = max(story.newest_ns or 0, scanned.newest_ns)
-        for match in sorted(scanned.matches, key=lambda match: match.event.position):
-            story.note(match, rules)
+def _batches(job: JobLogs, guessed: set[str]) -> Iterator[Batch]:
+    """All batches of the job's files. Names of jobs that only follow from a file's name are added to `guessed`."""
+    if job.is_plain_folder and job.folder:
+        with closing(Sources([str(job.folder)], host="", follow=False)) as sources:
+            batches = watched(read_to_the_end(sources), [str(job.folder)])
+            yield from _noting_guesses(batches, guessed)
+    else:
+        yield from _noting_guesses(_of_one_job(chain.from_iterable(map(_batches_of_file, job.files))), guessed)
 
 
-def _batches(file: Path) -> Iterator[Batch]:
+def _noting_guesses(batches: Iterable[Batch], guessed: set[str]) -> Iterator[Batch]:
+    for batch in batches:
+        if batch.origin and not batch.origin.is_job_stated:
+            guessed.add(batch.origin.job)
+        yield batch
+
+
+def _of_one_job(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches of a job's files: all belong to the job of the first one, unless they state another."""
+    first: Origin | None = None
+    for batch in batches:
+        first = first or batch.origin
+        if first and batch.origin and batch.origin.job and not batch.origin.is_job_stated:
+            is_stated, name = first.is_job_stated, first.job
+            batch = replace(batch, origin=msgspec.structs.replace(batch.origin, job=name, is_job_stated=is_stated))
+        yield batch
+
+
+def _batches_of_file(file: Path) -> Iterator[Batch]:
     """All batches of one file. It is open only meanwhile: a Ray job may have thousands.
 
     A line that names no host has none: the host of the person who reads the log does not matter.
     """
     with closing(Sources([str(file)], host="", follow=False)) as sources:
-        yield from read_to_the_end(sources)
+        yield from watched(read_to_the_end(sources), [str(file)])
 
 
 def _time_ns(text: str) -> int:

@@ -16,14 +16,19 @@ import msgspec
 import orjson
 
 from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.provenance.first_lines import head_time_ns
 from epicenter.rules.errors import InputError
+from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
+from epicenter.rules.model.records import Origin
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.triage.report import Circumstances, triage
+from epicenter.rules.triage.sections import NODES
 from epicenter.rules.triage.story import Story
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
+from epicenter.stream.triage.reading import read_sections
 
 CASE_TIME_NS: Final = 1_767_225_600_000_000_000
 MIN_RECALL: Final = {"kernel": 0.97, "worker": 0.95}
@@ -108,10 +113,10 @@ class Score:
 def evaluate_files(settings: Settings, paths: list[str], as_json: bool) -> bool:
     """Print the scores of the rules on the cases; true if they fall short."""
     rules = load(settings.rule_packs, settings.topology)
-    scanner = BatchScanner(rules, "eval", keep_all=True)
+    patterns = HyperscanScanner(rules.expressions, rules.marks)
     scores: dict[str, Score] = {}
     for case in (case for path in paths for case in read_cases(Path(path))):
-        classes, primary = judged(case, rules, scanner)
+        classes, primary = judged(case, rules, patterns)
         scores.setdefault(case.layer, Score()).add(case, classes, primary)
     if as_json:
         click.echo(orjson.dumps({layer: score.summary() for layer, score in sorted(scores.items())}))
@@ -140,17 +145,27 @@ def read_cases(file: Path) -> list[Case]:
     return cases
 
 
-def judged(case: Case, rules: RuleSet, scanner: BatchScanner) -> tuple[set[str], str | None]:
+def judged(case: Case, rules: RuleSet, patterns: Scanner) -> tuple[set[str], str | None]:
     """The classes in a case's lines, and the cause: the result of `epicenter triage` for these lines as a log."""
     values = [line.encode("utf-8", "surrogatepass") for line in case.lines]
     count = len(values)
-    batch = Batch(case.id, values, [None] * count, [CASE_TIME_NS] * count, range(1, count + 1), True, True)
-    story = Story(case.id)
-    for match in sorted(scanner.scan(batch).matches, key=lambda match: match.event.position):
-        story.note(match, rules)
-    report = triage(story, rules, Circumstances())
-    shown = {finding.failure_class for finding in story.failures()}
-    return shown, report.primary if report.primary in shown else None
+    is_system, head_ns = case.layer == "kernel", head_time_ns(values, CASE_TIME_NS)
+    origin = Origin(job="" if is_system else case.id, is_system=is_system, log=case.id, head_time_ns=head_ns)
+    received_ns = [CASE_TIME_NS] * count
+    batch = Batch(case.id, values, [None] * count, received_ns, range(1, count + 1), True, True, origin)
+    scanner = BatchScanner(rules, "eval", patterns, keep_all=True)
+    sections = read_sections(
+        [batch],
+        scanner,
+        rules,
+        lambda job: Story(case.id, jobs=frozenset({job} - {NODES})),
+        Circumstances(),
+        is_one_log=True,
+    )
+    reports = [triage(story, incidents, rules, Circumstances()) for story, incidents in sections]
+    shown = {name for report in reports for name in report.classes}
+    primary = next((report.primary for report in reports if report.primary in shown), None)
+    return shown, primary
 
 
 def _is_shown(name: str, classes: set[str], case: Case) -> bool:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
-from epicenter.ingest.batch.batch import Batch
-from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.ingest.collect.jobs import JobLogs
 from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances, triage
-from epicenter.rules.triage.story import Story
-from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.cli.triage import JobReader
+from epicenter.stream.triage.reading import Section
 from tests.support.logs import LATER_NS, START_S, at, the_rules
 
 STEP_S: Final = 5.0
@@ -139,23 +140,22 @@ def polled(second: float, task: int) -> str:
     return labelled(task, f"E{_moment(second):%m%d %H:%M:%S.%f}    991 coordination_service_agent.cc:332] {text}")
 
 
-def story_of(lines: Iterable[str], path: str = LOG) -> Story:
-    """The story of a log's lines, without a file."""
-    values = [line.encode() for line in lines]
-    count = len(values)
-    batch = Batch(path, values, [b""] * count, [LATER_NS] * count, range(1, count + 1), True, True)
-    story = Story(path, files=(path,), slurm_id="7877", undated_ns=frozenset({LATER_NS}), lines=count)
-    scanned = BatchScanner(the_rules(), "default", _scanner(), keep_all=True).scan(batch)
-    story.newest_ns = scanned.newest_ns
-    for match in sorted(scanned.matches, key=lambda match: match.event.position):
-        story.note(match, the_rules())
-    story.tail = tuple(line for line in lines if line.strip())[-5:]
-    return story
+def section_of(lines: Iterable[str], now: float | None = None, job_state: str = "") -> Section:
+    """The job of a log with these lines, read as from a file that was written later."""
+    with TemporaryDirectory() as folder:
+        log = write_log(Path(folder) / LOG, lines)
+        [section] = _reader().sections(JobLogs(str(log), (log,)), _as_of(now, job_state))
+    return section
 
 
-def report_on(lines: Iterable[str], now: float | None = None, job_state: str = "") -> Triage:
-    """The report on a log's lines, as of a second of the test."""
-    return triage(story_of(list(lines)), the_rules(), Circumstances(None if now is None else at(now), job_state))
+def report_on(lines: Iterable[str], now: float | None = None, job_state: str = "", **facts: Any) -> Triage:
+    """The report on a log's lines, as of a second of the test; `facts` replace those of its story."""
+    story, incidents = section_of(lines, now, job_state)
+    return triage(dataclasses.replace(story, **facts), incidents, the_rules(), _as_of(now, job_state))
+
+
+def _as_of(now: float | None, job_state: str) -> Circumstances:
+    return Circumstances(None if now is None else at(now), job_state)
 
 
 def write_log(file: Path, lines: Iterable[str], end: str = "\n") -> Path:
@@ -176,8 +176,8 @@ def write_job(outputs: Path, name: str, lines: Iterable[str]) -> Path:
 
 
 @cache
-def _scanner() -> HyperscanScanner:
-    return HyperscanScanner(the_rules().expressions)
+def _reader() -> JobReader:
+    return JobReader(the_rules(), "default")
 
 
 def _moment(second: float) -> datetime:

@@ -15,6 +15,7 @@ from tests.support.job_logs import (
     OOM,
     TRACEBACK,
     VALUE_ERROR,
+    XID,
     absl,
     header,
     heartbeat,
@@ -26,9 +27,9 @@ from tests.support.job_logs import (
     param,
     report_on,
     scancel,
+    section_of,
     stage,
     steps,
-    story_of,
     summary,
 )
 from tests.support.logs import at, the_rules
@@ -45,6 +46,8 @@ def _epoch(epoch: int, epochs: int) -> str:
     return f"Epoch {epoch}/{epochs}: 100%|██████████| 500/500 [08:20<00:00,  1.00s/it]"
 
 
+LATER_STEPS = [maxtext(step, 2000 + 5.0 * step) for step in range(201, 301)]
+
 Case = tuple[Sequence[str], float | None, str, str]
 
 STATUS: dict[str, Case] = {
@@ -55,7 +58,8 @@ STATUS: dict[str, Case] = {
         "",
         "completed",
     ),
-    "the-first-epoch-of-many": ([_epoch(1, 3)], None, "", "unknown-death"),
+    "the-first-epoch-of-many": ([_epoch(1, 3)], None, "", "no-job"),
+    "many-epochs-of-more": ([_epoch(epoch, 30) for epoch in range(1, 12)], None, "", "unknown-death"),
     "the-last-epoch-of-many": ([_epoch(epoch, 3) for epoch in (1, 2, 3)], None, "", "completed"),
     "summary-failed": ([*AT_300, *FAILED], None, "", "failed"),
     "summary-failed-though-slurm-says-completed": ([*AT_300, *FAILED], None, "COMPLETED", "failed"),
@@ -65,12 +69,12 @@ STATUS: dict[str, Case] = {
     "summary-143-though-slurm-says-running": ([*AT_300, *summary(143, CANCELLED)], 1510, "RUNNING", "cancelled"),
     "steps-advance": (AT_300, 1510, "", "running"),
     "steps-advance-and-slurm-knows": (AT_300, 1510, "RUNNING", "running"),
-    "a-checkpoint-may-take-its-time": (AT_300, 1500 + 890, "RUNNING", "running"),
+    "a-checkpoint-may-take-its-time": (AT_300, 1500 + 60, "RUNNING", "running"),
     "steps-stopped-and-slurm-says-running": (AT_300, LATE, "RUNNING", "hanging"),
     "steps-stopped-other-lines-flow": ([*AT_300, absl(LATE - 5, "topology dump")], LATE, "RUNNING", "hanging"),
-    "ten-slow-steps-are-no-stop": (
+    "two-slow-steps-are-no-stop": (
         [*HEAD, *(maxtext(step, seconds=300.0) for step in range(20))],
-        19 * 300 + 2900,
+        19 * 300 + 800,
         "RUNNING",
         "running",
     ),
@@ -110,8 +114,11 @@ STATUS: dict[str, Case] = {
     ),
     "summary-cut-off-before-its-status": ([*AT_300, summary(1)[0]], LATE, "", "unknown-death"),
     "no-step-yet": ([*HEAD, absl(10, "Config param steps: 1000")], 900, "RUNNING", "running"),
-    "no-step-for-hours": ([*HEAD, absl(10, "Config param steps: 1000")], LATE, "RUNNING", "hanging"),
-    "nothing-at-all": ([], None, "", "unknown-death"),
+    "no-step-for-hours": ([*HEAD, absl(10, "Config param steps: 1000")], LATE, "RUNNING", "running"),
+    "nothing-at-all": ([], None, "", "no-job"),
+    "a-kernel-s-log": ([f"[ 9.123456] {XID}"], None, "", "no-job"),
+    "a-few-steps-of-a-longer-log": ([maxtext(step) for step in range(3)], None, "", "no-job"),
+    "an-error-of-a-program": (VALUE_ERROR, None, "", "failed"),
     "a-second-run-after-a-failed-one": ([*AT_300, *FAILED, *HEAD, *steps(201, 300)], 1510, "", "running"),
     "a-second-run-that-died": ([*AT_300, *FAILED, *HEAD, *steps(201, 300)], LATE, "", "unknown-death"),
     "a-second-run-that-completed": ([*AT_300, *FAILED, *HEAD, *steps(201, 999), *summary(0)], None, "", "completed"),
@@ -156,7 +163,7 @@ PRIMARY: dict[str, tuple[Sequence[str], float | None, str, str | None]] = {
     "hanging-long-after-a-survived-failure": ([*HEAD, RAY_FAILED, *steps(0, 300)], LATE, "RUNNING", "hang"),
     "unknown-death": (AT_300, LATE, "", "unknown-death"),
     "killed": ([*AT_300, KILLED], LATE, "", "sigkill"),
-    "empty": ([], None, "", "unknown-death"),
+    "empty": ([], None, "", None),
     "no-job-at-all": (["Hello.", "Good bye."], None, "", None),
     "slurm-says-out-of-memory": (AT_300, LATE, "OUT_OF_MEMORY", "slurm-oom"),
     "slurm-says-timeout": (AT_300, LATE, "TIMEOUT", "slurm-time-limit"),
@@ -195,7 +202,7 @@ PRIMARY: dict[str, tuple[Sequence[str], float | None, str, str | None]] = {
         "python-exception",
     ),
     "heartbeats-after-a-death-with-a-time": (
-        [*AT_300, absl(1590, "saving"), *ERROR_LINES, *heartbeat(1600, [3]), *FAILED],
+        [*AT_300, absl(1590, "saving"), *ERROR_LINES, *heartbeat(1700, [3]), *FAILED],
         None,
         "",
         "python-exception",
@@ -217,7 +224,7 @@ PRIMARY: dict[str, tuple[Sequence[str], float | None, str, str | None]] = {
     ),
     "node-exit": ([*AT_300, node_exit(3, 137), *ALL_143, *FAILED], None, "", "node-fail"),
     "a-second-run-is-judged-by-itself": (
-        [*AT_300, *OOM_LINES, *FAILED, *HEAD, labelled(3, "loading"), *steps(201, 300), *ERROR_LINES, *FAILED],
+        [*AT_300, *OOM_LINES, *FAILED, *HEAD, labelled(3, "loading"), *LATER_STEPS, *ERROR_LINES, *FAILED],
         None,
         "",
         "python-exception",
@@ -258,7 +265,8 @@ SILENCE: dict[str, tuple[Sequence[str], str | None, SilenceKind | None]] = {
 def test_missing_logs_explain_a_job_where_no_line_does(
     lines: Sequence[str], job_state: str | None, expected: SilenceKind | None
 ) -> None:
-    found = assess(story_of(lines), the_rules(), Circumstances(at(LATE), job_state))
+    circumstances = Circumstances(at(LATE), job_state)
+    found = assess(*section_of(lines, LATE, job_state or ""), the_rules(), circumstances)
     assert found.silence is expected
     assert found.cause is None or found.silence is None
 

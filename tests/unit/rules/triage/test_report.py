@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from epicenter.rules.triage.assessment import Circumstances
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,
@@ -24,11 +23,8 @@ from tests.support.job_logs import (
     scancel,
     stage,
     steps,
-    story_of,
     summary,
-    triage,
 )
-from tests.support.logs import at, the_rules
 
 FAILED = summary(1, "Training FAILED (exit=1)")
 
@@ -150,7 +146,5 @@ def test_next_steps_of_a_hanging_ray_job_name_its_dashboard() -> None:
 
 
 def test_metrics_next_to_the_log_are_named() -> None:
-    story = story_of([*AT_300, *FAILED])
-    story.artifacts = ("outputs/7877-llama/prometheus",)
-    shown = triage(story, the_rules(), Circumstances(at(LATE))).dashboards
+    shown = report_on([*AT_300, *FAILED], LATE, artifacts=("outputs/7877-llama/prometheus",)).dashboards
     assert "utils/prometheus.sh view outputs/7877-llama/prometheus" in shown[1]

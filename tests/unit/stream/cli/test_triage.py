@@ -17,7 +17,7 @@ from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances
 from epicenter.stream.cli.main import main
 from epicenter.stream.cli.text.triage import table, ticket
-from epicenter.stream.cli.triage import reports_at
+from epicenter.stream.cli.triage import JobReader, reports_at
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,
@@ -65,7 +65,7 @@ def report_on(path: object, now: float | None = None, job_state: str = "", outpu
     """The report on the only job at a readable path."""
     unread: list[str] = []
     circumstances = Circumstances(None if now is None else at(now), job_state)
-    (report,) = reports_at(str(path), outputs, the_rules(), circumstances, unread)
+    (report,) = reports_at(str(path), outputs, JobReader(the_rules(), "default"), circumstances, unread)
     assert unread == []
     return report
 
@@ -121,7 +121,7 @@ def test_a_folder_a_log_and_a_slurm_id_name_the_same_job(tmp_path: Path) -> None
     given = [folder, folder.with_name("7877-llama.log"), folder / "log", "7877"]
     found = [report_on(path, outputs=tmp_path / "outputs") for path in given]
     assert [report.path for report in found] == [str(path) for path in given]
-    same = [msgspec.structs.replace(report, path="", files=()) for report in found]
+    same = [msgspec.structs.replace(report, path="", files=(), incidents=()) for report in found]
     assert same == [same[0]] * 4
 
 
@@ -227,8 +227,8 @@ def test_a_job_without_its_log_does_not_stop_the_table(tmp_path: Path, run: Run)
 
 
 UNUSUAL: dict[str, tuple[bytes, str, str | None]] = {
-    "empty": (b"", "unknown-death", "unknown-death"),
-    "blank": (b"\n\n\n", "unknown-death", None),
+    "empty": (b"", "no-job", None),
+    "blank": (b"\n\n\n", "no-job", None),
     "no-steps": ("\n".join([*HEAD, *summary(0)]).encode(), "completed", None),
     "latin-1": ("\n".join([*AT_300, TRACEBACK, OOM, "gelöscht"]).encode("latin-1"), "failed", "oom-gpu"),
     "nul-bytes-at-the-head": (b"\0" * 4096 + "\n".join(FAILED).encode(), "failed", "oom-gpu"),
@@ -264,7 +264,7 @@ def test_a_path_that_is_no_utf_8(tmp_path: Path, run: Run) -> None:
 def test_a_cut_off_log_is_reported_as_such(tmp_path: Path, run: Run) -> None:
     log = write_log(tmp_path / "a.log", [*AT_300, "I0302 09:25:04.1 140110937 metric_lo"], end="")
     out = ticket(report_on(log, LATE))
-    assert "Is the log cut off? **yes, in the middle of its last line: an abrupt kill**" in out
+    assert "Is the log cut off? **perhaps: its last line has no end**" in out
     assert "\n      I0302 09:25:04.1 140110937 metric_lo\n" in out
 
 

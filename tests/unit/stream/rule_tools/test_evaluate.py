@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from epicenter.rules.errors import InputError
+from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.stream.rule_tools.evaluate import Case, Score, judged, read_cases
-from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import the_rules
 
 XID = "[ 9.123456] NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
@@ -22,7 +22,7 @@ def scored(case: Case, classes: set[str], primary: str | None) -> Score:
 
 
 def test_a_case_is_matched_and_triaged() -> None:
-    scanner = BatchScanner(the_rules(), "eval", keep_all=True)
+    scanner = HyperscanScanner(the_rules().expressions, the_rules().marks)
     assert judged(Case("a", [XID], ["xid-79"]), the_rules(), scanner) == ({"xid-79"}, "xid-79")
     assert judged(Case("b", ["loading shard 7"], []), the_rules(), scanner) == (set(), None)
 

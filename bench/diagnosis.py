@@ -1,0 +1,140 @@
+"""What `triage` and `replay` say about each kind of fault that the simulator knows: `make diagnosis`.
+
+The columns are the truth and the root of each (class, node, rank). Exit code 1 when one is wrong or the two differ.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from epicenter.ingest.collect.jobs import jobs_at
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.simulate.faults import KINDS
+from epicenter.ingest.simulate.model import Scenario, TrueFault
+from epicenter.ingest.simulate.write import write_all
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.triage.document import Triage
+from epicenter.rules.triage.report import Circumstances
+from epicenter.stream.cli.triage import JobReader
+from epicenter.stream.local.pipeline import Pipeline, replay
+
+PROCESSES = 2
+LATENESS_NS = 5 * NS_PER_S
+NODES, JOBS, MINUTES, SEED = 4, 1, 30.0, 1
+
+
+class Root(NamedTuple):
+    """The cause of a failure: its class, and its node and rank, as far as they are known."""
+
+    failure_class: str
+    node: str
+    rank: int | None
+
+    @classmethod
+    def of(cls, incident: Incident) -> Root:
+        """The root cause of an incident."""
+        return cls(incident.root_cause.failure_class, incident.root_cause.node, incident.root_cause.rank)
+
+    def __str__(self) -> str:
+        rank = "" if self.rank is None else f" rank {self.rank}"
+        return f"{self.failure_class} {self.node or '-'}{rank}"
+
+    def is_of(self, fault: TrueFault) -> bool:
+        """Whether it names the fault's class."""
+        return self.failure_class in (fault.failure_class, *fault.also_ok)
+
+    def is_at(self, fault: TrueFault) -> bool:
+        """Whether it names the fault's node; where no node is at fault, one that the fault hit, or none."""
+        return self.node in ((fault.node,) if fault.node else ("", *fault.nodes))
+
+
+class Row(NamedTuple):
+    """One kind of fault: the statuses and roots of triage's sections, and the roots of replay's incidents."""
+
+    fault: TrueFault
+    statuses: tuple[str, ...]
+    triage: tuple[Root, ...]
+    replay: tuple[Root, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether triage names what replay names: one of its roots, or none if it names none."""
+        return set(self.triage) <= set(self.replay) and bool(self.triage) == bool(self.replay)
+
+    def is_right(self, roots: Sequence[Root]) -> bool:
+        """Whether the first of the roots is the true one, or there is none where no incident should be."""
+        return any(root.is_of(self.fault) for root in roots[:1]) if self.fault.incident else not roots
+
+    def is_placed(self, roots: Sequence[Root]) -> bool:
+        """Whether it is right, and at the true node."""
+        return self.is_right(roots) and all(root.is_at(self.fault) for root in roots[:1])
+
+
+def main() -> int:
+    """Print the table; the exit code."""
+    with ProcessPoolExecutor(PROCESSES) as executor:
+        rows = list(executor.map(row_of, sys.argv[1:] or KINDS))
+    print("| fault | truth | replay | triage | status |\n|---|---|---|---|---|")
+    for row in rows:
+        roots = f"{_roots(row, row.replay)} | {_roots(row, row.triage)}"
+        print(f"| {row.fault.fault} | {_truth(row.fault)} | {roots} | {', '.join(row.statuses)} |")
+    same, by_triage = sum(row.is_same for row in rows), [row.is_right(row.triage) for row in rows]
+    by_replay, placed = [row.is_right(row.replay) for row in rows], [row.is_placed(row.triage) for row in rows]
+    print(f"\n{len(rows)} kinds of fault; the same in both: {same}")
+    print(f"true class: replay {sum(by_replay)}, triage {sum(by_triage)}; and node: triage {sum(placed)}")
+    return 0 if same == sum(by_triage) == len(rows) else 1
+
+
+def row_of(kind: str) -> Row:
+    """Simulate a kind of fault, and read its folder in both ways."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "cluster"
+        truth = write_all(Scenario(nodes=NODES, jobs=JOBS, minutes=MINUTES, faults=(kind,), seed=SEED), folder)
+        reports, incidents = triaged(folder), replayed(folder)
+    roots = tuple(Root.of(report.incident) for report in reports if report.incident)
+    return Row(truth.faults[0], tuple(report.status for report in reports), roots, tuple(map(Root.of, incidents)))
+
+
+def triaged(folder: Path) -> list[Triage]:
+    """The report on each job of a folder, and on its nodes."""
+    [logs] = jobs_at(str(folder), Path())
+    return _reader().reports(logs, Circumstances())
+
+
+def replayed(folder: Path) -> list[Incident]:
+    """The final incidents of a folder."""
+    with closing(Sources([str(folder)], host="", follow=False)) as sources:
+        return replay(Pipeline(_rules(), "default", LATENESS_NS), sources)
+
+
+@cache
+def _rules() -> RuleSet:
+    return load(())
+
+
+@cache
+def _reader() -> JobReader:
+    return JobReader(_rules(), "default")
+
+
+def _truth(fault: TrueFault) -> str:
+    return str(Root(fault.failure_class, fault.node, fault.rank)) if fault.incident else "no incident"
+
+
+def _roots(row: Row, roots: Sequence[Root]) -> str:
+    wrong = "WRONG: " if not row.is_right(roots) else "" if row.is_placed(roots) else "elsewhere: "
+    return wrong + (", ".join(map(str, roots)) or "none")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
