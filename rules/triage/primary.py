@@ -40,9 +40,10 @@ class RankedIncident:
         return any(candidate.signal.job in jobs for candidate in self.candidates)
 
     def errors_of(self, jobs: Collection[str]) -> Iterator[Signal]:
-        """The lines of these jobs that report an error, other than that they were cancelled."""
+        """The lines of these jobs' processes that report an error, other than that they were cancelled."""
         for signal in (candidate.signal for candidate in self.candidates):
-            if signal.position and signal.job in jobs and signal.severity in ERRORS and not is_ending(signal):
+            is_own = signal.position and signal.job in jobs and signal.source != "kernel"
+            if is_own and signal.severity in ERRORS and not is_ending(signal):
                 yield signal
 
 
