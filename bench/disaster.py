@@ -24,7 +24,7 @@ from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.clickhouse.migrate import migrate
-from epicenter.sinks.clickhouse.operator_actions import write_silence
+from epicenter.sinks.clickhouse.operator_actions import write_silences
 from epicenter.stream.kafka.topics import TopicNames
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.logs import kernel
@@ -116,7 +116,7 @@ class Site:
     def silence(self, node: str) -> None:
         """Silence a node for a while."""
         now_ns = 1_800_000_000 * NS_PER_S
-        write_silence(self._client, Silence("s1", {"node": node}, now_ns, now_ns + NS_PER_S, "ada", "new fans"))
+        write_silences(self._client, Silence("s1", {"node": node}, now_ns, now_ns + NS_PER_S, "ada", "new fans"))
 
     def sql(self, *statements: str) -> None:
         """Run statements in the store by a client of another database."""

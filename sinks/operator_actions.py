@@ -21,6 +21,7 @@ from epicenter.sinks.clickhouse.client import Client
 MAX_SILENCE_NS: Final = duration_ns("90d")
 ShortText = Annotated[str, msgspec.Meta(max_length=200)]
 LongText = Annotated[str, msgspec.Meta(max_length=2_000)]
+SelectedIds = Annotated[list[ShortText], msgspec.Meta(min_length=1, max_length=200)]
 
 
 class FeedbackForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,6 +48,24 @@ class SilenceForm(msgspec.Struct, forbid_unknown_fields=True):
     """A silence: its matchers, its duration (`4h`) or end (ISO 8601), and its reason."""
 
     matchers: dict[ShortText, ShortText]
+    reason: LongText
+    duration: ShortText = ""
+    until: ShortText = ""
+    who: ShortText = ""
+
+
+class AcknowledgeAllForm(msgspec.Struct, forbid_unknown_fields=True):
+    """An acknowledgement of several incidents."""
+
+    incident_ids: SelectedIds
+    who: ShortText = ""
+    note: LongText = ""
+
+
+class SilenceAllForm(msgspec.Struct, forbid_unknown_fields=True):
+    """A silence for each of several incidents, with the matchers that `proposed_matchers` gives."""
+
+    incident_ids: SelectedIds
     reason: LongText
     duration: ShortText = ""
     until: ShortText = ""
@@ -101,20 +120,30 @@ def acknowledge(client: Client, incident_id: str, form: AcknowledgementForm, now
         RefusedError: there is no such incident, it was merged into another one, or the name is missing.
     """
     who = form.who.strip()
-    if not who and not form.undo:
-        raise RefusedError("who: enter your name, so that others know who is working on it")
-    incident = _incident(client, incident_id)
-    if incident.merged_into:
-        raise RefusedError(
-            f"this incident was merged into {incident.merged_into}: acknowledge that one", HTTPStatus.CONFLICT
-        )
+    if not form.undo:
+        _check_name(who)
+    incident = _unmerged(client, incident_id)
     acknowledgement = Acknowledgement(incident.incident_id, who or "someone", now_ns, form.note.strip(), form.undo)
     if form.undo and not operator_actions.active_acknowledgements(
         operator_actions.list_acknowledgements(client, incident_ids=[acknowledgement.incident_id])
     ):
         raise RefusedError("this incident is not acknowledged: there is nothing to withdraw", HTTPStatus.CONFLICT)
-    operator_actions.write_acknowledgement(client, acknowledgement)
+    operator_actions.write_acknowledgements(client, acknowledgement)
     return acknowledgement
+
+
+def acknowledge_all(client: Client, form: AcknowledgeAllForm, now_ns: int) -> list[Acknowledgement]:
+    """Acknowledge several incidents in one write.
+
+    Raises:
+        RefusedError: one of them can't be acknowledged; then none is.
+    """
+    who, note = form.who.strip(), form.note.strip()
+    _check_name(who)
+    ids = dict.fromkeys(_unmerged(client, incident_id).incident_id for incident_id in form.incident_ids)
+    acknowledgements = [Acknowledgement(incident_id, who, now_ns, note) for incident_id in ids]
+    operator_actions.write_acknowledgements(client, *acknowledgements)
+    return acknowledgements
 
 
 def silence(client: Client, form: SilenceForm, now_ns: int) -> Silence:
@@ -123,20 +152,28 @@ def silence(client: Client, form: SilenceForm, now_ns: int) -> Silence:
     Raises:
         RefusedError: the form is wrong.
     """
-    matchers = _matchers(form.matchers)
-    if not form.reason.strip():
-        raise RefusedError("reason: enter why this is silenced")
-    created = Silence(
-        silence_id=stable_id("silence", sorted(matchers.items()), now_ns),
-        matchers=matchers,
-        begins_ns=now_ns,
-        ends_ns=_end_ns(form, now_ns),
-        who=form.who.strip() or "someone",
-        reason=form.reason.strip(),
-        changed_ns=now_ns,
-    )
-    operator_actions.write_silence(client, created)
+    created = _new_silence(form.matchers, form, now_ns)
+    operator_actions.write_silences(client, created)
     return created
+
+
+def silence_all(client: Client, form: SilenceAllForm, now_ns: int) -> list[Silence]:
+    """Store a silence for each of several incidents in one write; incidents with the same matchers share one.
+
+    Raises:
+        RefusedError: the form is wrong, or one of them can't be silenced; then none is.
+    """
+    proposed = [proposed_matchers(_incident(client, incident_id)) for incident_id in form.incident_ids]
+    created = {silence.silence_id: silence for silence in (_new_silence(labels, form, now_ns) for labels in proposed)}
+    operator_actions.write_silences(client, *created.values())
+    return list(created.values())
+
+
+def proposed_matchers(incident: Incident) -> dict[str, str]:
+    """The matchers that silence this incident and those like it; unknown ones are empty."""
+    root, jobs = incident.root_cause, incident.jobs
+    job = jobs[0] if len(jobs) == 1 else ""
+    return {"class": root.failure_class, "node": root.node, "job": job, "cluster": incident.cluster}
 
 
 def end_silence(client: Client, silence_id: str, now_ns: int) -> Silence:
@@ -151,7 +188,7 @@ def end_silence(client: Client, silence_id: str, now_ns: int) -> Silence:
         problem = "several active silences have" if found else "no active silence has"
         raise RefusedError(f"{problem} an id that begins like this", HTTPStatus.NOT_FOUND)
     ended = msgspec.structs.replace(found[0], ends_ns=now_ns, changed_ns=now_ns)
-    operator_actions.write_silence(client, ended)
+    operator_actions.write_silences(client, ended)
     return ended
 
 
@@ -160,6 +197,35 @@ def _incident(client: Client, incident_id: str) -> Incident:
     if incident is None:
         raise RefusedError("no incident has this id", HTTPStatus.NOT_FOUND)
     return incident
+
+
+def _unmerged(client: Client, incident_id: str) -> Incident:
+    incident = _incident(client, incident_id)
+    if incident.merged_into:
+        raise RefusedError(
+            f"this incident was merged into {incident.merged_into}: acknowledge that one", HTTPStatus.CONFLICT
+        )
+    return incident
+
+
+def _check_name(who: str) -> None:
+    if not who:
+        raise RefusedError("who: enter your name, so that others know who is working on it")
+
+
+def _new_silence(labels: Mapping[str, str], form: SilenceForm | SilenceAllForm, now_ns: int) -> Silence:
+    matchers = _matchers(labels)
+    if not form.reason.strip():
+        raise RefusedError("reason: enter why this is silenced")
+    return Silence(
+        silence_id=stable_id("silence", sorted(matchers.items()), now_ns),
+        matchers=matchers,
+        begins_ns=now_ns,
+        ends_ns=_end_ns(form, now_ns),
+        who=form.who.strip() or "someone",
+        reason=form.reason.strip(),
+        changed_ns=now_ns,
+    )
 
 
 def _check_feedback(form: FeedbackForm) -> None:
@@ -188,7 +254,7 @@ def _narrows(value: str) -> bool:
     return bool(value.strip("*?")) and not value.startswith("!")
 
 
-def _end_ns(form: SilenceForm, now_ns: int) -> int:
+def _end_ns(form: SilenceForm | SilenceAllForm, now_ns: int) -> int:
     if bool(form.duration) == bool(form.until):
         raise RefusedError("duration, until: give one of the two")
     name = "duration" if form.duration else "until"

@@ -30,7 +30,7 @@ REPORTING_CLASSES: Final = ("nccl-timeout",)
 
 
 class NamedBy(StrEnum):
-    """Which report names a rank. Snapshots have the values, so they stay; `reason_text` has the words."""
+    """Which report names a rank. Snapshots have the values, so they stay; `rules.report.reason_text` has the words."""
 
     TIMEOUT_REPORT = "the timeout report names it as lagging"
     DESYNC_REPORT = "the report names it as missing"

@@ -1,4 +1,4 @@
-"""Why a signal is or is not the root cause: reasons of a fixed list of kinds; `reason_text` has their words."""
+"""Why a signal is or is not the root cause: reasons of a fixed list of kinds; `reason_texts` has their words."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from epicenter.rules.model.signals import Signal
 
 
 class ReasonKind(StrEnum):
-    """A kind of evidence for or against a candidate."""
+    """A kind of evidence for or against a candidate, the most decisive first."""
 
-    STANDSTILL = "standstill"
-    USUAL_CAUSE = "usual-cause"
-    UNUSUAL_CAUSE = "unusual-cause"
+    WAITED_FOR = "waited-for"
+    AWAITED = "awaited"
+    EXPLAINED_BY = "explained-by"
+    SHARED_EXPLANATION = "shared-explanation"
+    CUT_TRACEBACK = "cut-traceback"
+    IDLE_WARNING = "idle-warning"
     NODE_NAMED_ELSEWHERE = "node-named-elsewhere"
     KERNEL = "kernel"
-    ALONE = "alone"
-    EXPLAINED_BY = "explained-by"
     EXPLAINS = "explains"
-    SHARED_EXPLANATION = "shared-explanation"
-    IDLE_WARNING = "idle-warning"
+    ALONE = "alone"
     EARLIEST = "earliest"
-    AWAITED = "awaited"
-    WAITED_FOR = "waited-for"
-    CUT_TRACEBACK = "cut-traceback"
+    USUAL_CAUSE = "usual-cause"
+    UNUSUAL_CAUSE = "unusual-cause"
+    STANDSTILL = "standstill"
 
 
 EXPLAINED_KINDS: Final = (ReasonKind.EXPLAINED_BY, ReasonKind.SHARED_EXPLANATION)

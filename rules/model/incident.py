@@ -21,8 +21,8 @@ class Explanation(msgspec.Struct, frozen=True, gc=False):
 class RootCause(msgspec.Struct, frozen=True):
     """The signal that explains the others. `confidence` lies in 0..1; `reasons` say why, in words.
 
-    `explains` are its effects, at most three, one per class; `explained_by` is its own cause. Documents of older
-    versions have neither.
+    `explains` are its effects, at most three, one per class; `explained_by` is its own cause. `fields` are what its
+    line says, by name (`peer`, `path`, `pid`). Documents of older versions have none of these.
     """
 
     failure_class: str = msgspec.field(name="class")
@@ -35,6 +35,7 @@ class RootCause(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
     explains: tuple[Explanation, ...] = ()
     explained_by: Explanation | None = None
+    fields: dict[str, str] = {}
 
 
 class RankedCause(msgspec.Struct, frozen=True):
@@ -105,6 +106,13 @@ class Progress(msgspec.Struct, frozen=True):
     step_time_s: float | None
 
 
+class Check(msgspec.Struct, frozen=True):
+    """A check that the program made for the reader, with its answer, both in words."""
+
+    question: str
+    answer: str
+
+
 class Change(msgspec.Struct, frozen=True):
     """Something that happened to an incident, in words; `time` is ISO 8601, UTC."""
 
@@ -139,6 +147,7 @@ class Incident(msgspec.Struct, frozen=True):
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` is the missing evidence, in words;
     empty if it is complete. `verdict` is what missing logs mean (hung, rank-dead, ...); empty if no logs are missing.
     `resolved_by` is what ended it. `reopened` counts how often it came back after it was resolved.
+    `reopened` counts how often it came back after it was resolved. `checks` are made already; `next_steps` are left.
     """
 
     incident_id: str
@@ -169,3 +178,4 @@ class Incident(msgspec.Struct, frozen=True):
     verdict: str = ""
     reopened: int = 0
     resolved_by: Resolution = Resolution.NONE
+    checks: tuple[Check, ...] = ()

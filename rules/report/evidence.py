@@ -12,7 +12,7 @@ from epicenter.rules.cause.reasons import Reason, ReasonKind
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
-from epicenter.rules.report.reason_text import reason_text
+from epicenter.rules.report.reason_text import reason_texts
 
 MAX_CANDIDATES: Final = 5
 POINTS_THAT_HALVE: Final = 3
@@ -61,7 +61,7 @@ def _cause(candidate: Candidate, share: float) -> RankedCause:
         rank=signal.rank,
         gpu=signal.gpu,
         confidence=share,
-        reasons=tuple(map(reason_text, candidate.reasons)),
+        reasons=reason_texts(candidate.reasons),
         explains=candidate.explains,
         explained_by=candidate.explained_by,
     )

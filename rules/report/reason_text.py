@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from epicenter.rules.cause.collectives import NamedBy
@@ -27,6 +28,8 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.CUT_TRACEBACK: "it is a traceback without its exception, next to a failure with a name",
 }
 
+_DECISIVE_FIRST: Final = list(ReasonKind)
+
 NAMED: Final[dict[NamedBy, str]] = {
     NamedBy.TIMEOUT_REPORT: "the timeout report names it as lagging",
     NamedBy.DESYNC_REPORT: "the report names it as missing",
@@ -37,8 +40,25 @@ CASCADE: Final = "{effect} is explained by {failure_class}{on_node}: {why}"
 """A link of a log's cascade."""
 
 
-def reason_text(reason: Reason) -> str:
-    """The reason as a sentence."""
+def reason_texts(reasons: Iterable[Reason]) -> tuple[str, ...]:
+    """The reasons as sentences, the most decisive first; effects with the same explanation share a sentence."""
+    return tuple(map(_reason_text, sorted(_merged(reasons), key=lambda reason: _DECISIVE_FIRST.index(reason.kind))))
+
+
+def _merged(reasons: Iterable[Reason]) -> Iterator[Reason]:
+    effects: dict[str, list[str]] = {}
+    for reason in reasons:
+        if reason.kind is ReasonKind.EXPLAINS and isinstance(reason.about, Explanation):
+            effects.setdefault(reason.about.why, []).append(reason.about.failure_class)
+        else:
+            yield reason
+    for why, classes in effects.items():
+        *others, last = classes
+        names = f"{', '.join(others)} and {last}" if others else last
+        yield Reason(ReasonKind.EXPLAINS, len(classes), Explanation(names, "", why))
+
+
+def _reason_text(reason: Reason) -> str:
     return REASONS[reason.kind].format_map(_words(reason.about))
 
 

@@ -28,6 +28,7 @@ from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.evidence import candidates, missing
+from epicenter.rules.report.fields import fields_of
 from epicenter.rules.report.mismatch import signals_with_mismatch
 
 MAX_SHOWN_PER_CLASS: Final = 3
@@ -55,7 +56,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
-        root_cause=_root_cause(causes[0], culprit),
+        root_cause=_root_cause(causes[0], culprit, fields_of(root)),
         chain=tuple(_link(candidate, root) for candidate in chain),
         blast_radius=_blast_radius(state, cost),
         progress=state.progress,
@@ -136,7 +137,7 @@ def _link(candidate: Candidate, root: Signal) -> ChainLink:
     )
 
 
-def _root_cause(cause: RankedCause, root: Signal) -> RootCause:
+def _root_cause(cause: RankedCause, root: Signal, fields: dict[str, str]) -> RootCause:
     return RootCause(
         failure_class=cause.failure_class,
         rule=cause.rule,
@@ -148,6 +149,7 @@ def _root_cause(cause: RankedCause, root: Signal) -> RootCause:
         reasons=cause.reasons,
         explains=cause.explains,
         explained_by=cause.explained_by,
+        fields=fields,
     )
 
 

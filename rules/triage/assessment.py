@@ -159,7 +159,7 @@ def _status(run: RunFacts, found: RankedIncident | None, circumstances: Circumst
         (story.verdict == FINISHED, Status.COMPLETED),
         (verdict in STALLS, Status.HANGING),
         (not state and run.was_seen_running and _is_alive(run, circumstances), Status.RUNNING),
-        (found is not None and bool(story.jobs) and verdict != "unknown-death", Status.FAILED),
+        (found is not None and run.was_seen_running and verdict != "unknown-death", Status.FAILED),
         (run.was_seen_running or verdict is not None, Status.UNKNOWN_DEATH),
     )
     return next((status for holds, status in rows if holds), Status.NO_JOB)

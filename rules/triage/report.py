@@ -8,7 +8,7 @@ from typing import Final
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
-from epicenter.rules.report.reason_text import cascade_text, reason_text
+from epicenter.rules.report.reason_text import cascade_text, reason_texts
 from epicenter.rules.triage.advice import next_steps
 from epicenter.rules.triage.assessment import Assessment, Circumstances, assess
 from epicenter.rules.triage.dashboards import dashboards
@@ -43,7 +43,7 @@ def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, ci
         next_steps=next_steps(assessment),
         action=assessment.spec.action if assessment.spec else "none",
         confidence=assessment.confidence,
-        reasons=tuple(map(reason_text, assessment.reasons)),
+        reasons=reason_texts(assessment.reasons),
         checks=tuple(checks(assessment)),
         cascade=_cascade(assessment),
         dashboards=dashboards(story, assessment.status),

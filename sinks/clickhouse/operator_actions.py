@@ -71,9 +71,9 @@ def list_feedback(client: Client, incident_id: str) -> list[Feedback]:
     return [Feedback(*row) for row in found]
 
 
-def write_acknowledgement(client: Client, acknowledgement: Acknowledgement) -> None:
-    """Store an acknowledgement; earlier ones are kept."""
-    _insert(client, "acknowledgements", ACKNOWLEDGEMENTS, msgspec.structs.astuple(acknowledgement))
+def write_acknowledgements(client: Client, *acknowledgements: Acknowledgement) -> None:
+    """Store acknowledgements in one write; earlier ones are kept."""
+    _insert(client, "acknowledgements", ACKNOWLEDGEMENTS, *map(msgspec.structs.astuple, acknowledgements))
 
 
 def list_acknowledgements(
@@ -98,18 +98,21 @@ def active_acknowledgements(acknowledgements: Iterable[Acknowledgement]) -> dict
     return {incident_id: action for incident_id, action in newest.items() if not action.is_taken_back}
 
 
-def write_silence(client: Client, silence: Silence) -> None:
-    """Store a silence; it replaces the one with the same id."""
-    row = (
-        silence.silence_id,
-        silence.changed_ns,
-        dict(silence.matchers),
-        silence.begins_ns,
-        silence.ends_ns,
-        silence.who,
-        silence.reason,
-    )
-    _insert(client, "silences", SILENCES, row)
+def write_silences(client: Client, *silences: Silence) -> None:
+    """Store silences in one write; each replaces the one with the same id."""
+    rows = [
+        (
+            silence.silence_id,
+            silence.changed_ns,
+            dict(silence.matchers),
+            silence.begins_ns,
+            silence.ends_ns,
+            silence.who,
+            silence.reason,
+        )
+        for silence in silences
+    ]
+    _insert(client, "silences", SILENCES, *rows)
 
 
 def list_silences(client: Client, ending_after_ns: int = 0, limit: int = 500) -> list[Silence]:
@@ -123,6 +126,6 @@ def list_silences(client: Client, ending_after_ns: int = 0, limit: int = 500) ->
     return [Silence(*row) for row in found]
 
 
-def _insert(client: Client, table: str, columns: Columns, row: Sequence[Any]) -> None:
+def _insert(client: Client, table: str, columns: Columns, *rows: Sequence[Any]) -> None:
     names, types = zip(*columns, strict=True)
-    client.insert(table, [[value] for value in row], names, types, {"async_insert": 0})
+    client.insert(table, list(zip(*rows, strict=True)), names, types, {"async_insert": 0})

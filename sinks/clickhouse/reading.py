@@ -17,7 +17,8 @@ MAX_REVISIONS: Final = 2_000
 class IncidentFilter(msgspec.Struct, frozen=True):
     """Selects incidents; empty fields match everything.
 
-    `terms` are lower-case words that must all occur in the incident. `since_ns` bounds the time last seen from below.
+    `terms` are lower-case words that must all occur in the incident. `since_ns` bounds the time last seen from below;
+    `began_from_ns`, included, and `began_before_ns` bound the time first seen.
     """
 
     status: str = ""
@@ -27,6 +28,9 @@ class IncidentFilter(msgspec.Struct, frozen=True):
     job: str = ""
     terms: list[str] = []
     since_ns: int = 0
+    severity: str = ""
+    began_from_ns: int = 0
+    began_before_ns: int = 0
 
 
 class Similar(msgspec.Struct, frozen=True):
@@ -53,22 +57,31 @@ _CONDITIONS: Final = {
     "node": "(has(nodes, {node:String}) OR root_node = {node:String})",
     "job": "has(jobs, {job:String})",
     "since_ns": "toUnixTimestamp64Nano(last_seen) >= {since_ns:Int64}",
+    "severity": "severity = {severity:String}",
+    "began_from_ns": "toUnixTimestamp64Nano(first_seen) >= {began_from_ns:Int64}",
+    "began_before_ns": "toUnixTimestamp64Nano(first_seen) < {began_before_ns:Int64}",
     "terms": "arrayAll(term -> position(words, term) > 0, {terms:Array(String)})",
 }
 
 
 def find_incidents(client: Client, selected: IncidentFilter, limit: int, offset: int = 0) -> list[Incident]:
     """Matching incidents, open ones first, then newest first; merged ones only if a status is selected."""
-    parameters = {name: value for name, value in msgspec.structs.asdict(selected).items() if value}
-    conditions = [_CONDITIONS[name] for name in parameters] + ([] if selected.status else ["merged_into = ''"])
+    condition, parameters = condition_of(selected)
     order = "ORDER BY status = 'open' DESC, last_seen DESC, incident_id"
     found = client.query(
         "SELECT incident_id, document FROM incidents FINAL WHERE incident_id IN ("
-        f" SELECT incident_id FROM incidents FINAL WHERE {' AND '.join(conditions)} {order}"
+        f" SELECT incident_id FROM incidents FINAL WHERE {condition} {order}"
         f" LIMIT {{limit:UInt32}} OFFSET {{offset:UInt32}}) {order}",
         {**parameters, "limit": limit, "offset": offset},
     )
     return [_stored(*row) for row in found]
+
+
+def condition_of(selected: IncidentFilter) -> tuple[str, dict[str, Any]]:
+    """The SQL condition of a filter, and its parameters."""
+    parameters = {name: value for name, value in msgspec.structs.asdict(selected).items() if value}
+    conditions = [_CONDITIONS[name] for name in parameters] + ([] if selected.status else ["merged_into = ''"])
+    return " AND ".join(conditions), parameters
 
 
 def get_incident(client: Client, incident_id: str) -> Incident | None:

@@ -58,6 +58,20 @@ class Actions:
             await self._write(lambda client: operator_actions.silence(client, form, time_ns())), status=201
         )
 
+    async def acknowledge_all(self, request: web.Request) -> web.Response:
+        """Acknowledge several incidents; all or none."""
+        form = operator_actions.read_form(await request.read(), operator_actions.AcknowledgeAllForm)
+        return json_response(
+            await self._write(lambda client: operator_actions.acknowledge_all(client, form, time_ns())), status=201
+        )
+
+    async def silence_all(self, request: web.Request) -> web.Response:
+        """Create a silence for each of several incidents; all or none."""
+        form = operator_actions.read_form(await request.read(), operator_actions.SilenceAllForm)
+        return json_response(
+            await self._write(lambda client: operator_actions.silence_all(client, form, time_ns())), status=201
+        )
+
     async def end_silence(self, request: web.Request) -> web.Response:
         """Expire a silence now."""
         silence_id = request.match_info["id"]

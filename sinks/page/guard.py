@@ -17,6 +17,7 @@ from epicenter.sinks.text.sanitize import sanitize
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MAX_BODY_BYTES: Final = 16 << 10
+MAX_SHOWN_PATH: Final = 200
 MESSAGES: Final = {
     401: "token required: send Authorization: Bearer TOKEN",
     404: "not found: check the address",
@@ -75,6 +76,18 @@ async def store_errors(request: web.Request, handler: Handler) -> web.StreamResp
         if request.path.startswith("/api/"):
             return json_response({"error": sanitize(str(error))}, status=503)
         return html_response("unreachable.html", status=503, error=str(error))
+
+
+@web.middleware
+async def missing_page(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer an address without a page with one that says so."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        if request.path.startswith("/api/"):
+            raise
+        shown = request.path if len(request.path) <= MAX_SHOWN_PATH else f"{request.path[:MAX_SHOWN_PATH]}…"
+        return html_response("missing.html", status=404, what="Page not found", why=f"There is no page at {shown}")
 
 
 @web.middleware

@@ -14,6 +14,7 @@ from aiohttp_sse import sse_response
 
 from epicenter.rules.errors import PipelineError
 from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.freshness import StoreState
 
 HEALTH_EVERY_S: Final = 5.0
 MAX_STREAMS: Final = 200
@@ -92,7 +93,9 @@ class Watcher:
             self._report("store connection restored" if self.status == "ok" else f"store unavailable: {self.status}")
 
 
-def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def events(
+    feed: Feed, health: Health, state: Callable[[], Awaitable[StoreState]]
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """A handler that streams server-sent events: `changed` with the version, `health` as JSON."""
 
     streams = 0
@@ -118,8 +121,13 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
                     if sent_version != feed.version:
                         sent_version = feed.version
                         await response.send(str(sent_version), event="changed")
-                    await response.send(msgspec.json.encode(health()).decode(), event="health")
+                    shown = {**health(), "newest_ms": _milliseconds((await state()).newest_ns)}
+                    await response.send(msgspec.json.encode(shown).decode(), event="health")
                     await feed.wait(sent_version, HEALTH_EVERY_S)
         return response
 
     return limited
+
+
+def _milliseconds(time_ns: int | None) -> int | None:
+    return None if time_ns is None else time_ns // 1_000_000

@@ -14,13 +14,15 @@ from markupsafe import Markup, escape
 from epicenter.sinks.text import humanize
 from epicenter.sinks.text.sanitize import sanitize
 
+_DEFAULTS: Final = {"health": None, "version": "", "clusters": (), "freshness": None, "why": ""}
+
 CUT_AT: Final = 600
 """At most this many characters of a line are shown before a button expands it."""
 
 
 def html(template: str, **variables: Any) -> str:
     """A whole HTML document; `now_ns` defaults to the current time."""
-    return _ENVIRONMENT.get_template(template).render({"now_ns": time_ns(), "health": None, "version": "", **variables})
+    return _ENVIRONMENT.get_template(template).render({**_DEFAULTS, "now_ns": time_ns(), **variables})
 
 
 def html_response(template: str, status: int = 200, **variables: Any) -> web.Response:
@@ -56,6 +58,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(as_pair=lambda value: (value, value))
     environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
     environment.globals.update(humanize=humanize, CUT_AT=CUT_AT)
     return environment

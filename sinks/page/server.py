@@ -16,10 +16,13 @@ from epicenter.sinks.evidence.questions import answer
 from epicenter.sinks.net.token_guard import IS_KNOWN, require_token
 from epicenter.sinks.page import guard, postmortem
 from epicenter.sinks.page.actions import Actions
+from epicenter.sinks.page.freshness import Freshness, StateReader
 from epicenter.sinks.page.grid import grid_of
+from epicenter.sinks.page.listing import load_listing
+from epicenter.sinks.page.listing import template_variables as listing_variables
 from epicenter.sinks.page.live import Feed, Health, StoreQuery, events
 from epicenter.sinks.page.render import html_response, json_response
-from epicenter.sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
+from epicenter.sinks.page.search import ListQuery
 from epicenter.sinks.page.story import load_story, template_variables
 from epicenter.sinks.text.incident_view import IncidentView
 
@@ -34,10 +37,11 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
     Without `token`, serve it on a loopback address: it answers only requests whose Host is this machine. With `token`
     it answers every request that carries it.
     """
-    pages, actions = _Pages(query, health, feed), Actions(query, feed)
+    state = StateReader(query)
+    pages, actions = _Pages(query, health, feed, state), Actions(query, feed)
     admit = require_token(token, "/healthz") if token else guard.only_this_machine
     application = web.Application(
-        middlewares=[guard.errors_as_json, admit, guard.only_own_pages_write, guard.store_errors],
+        middlewares=[guard.errors_as_json, admit, guard.only_own_pages_write, guard.store_errors, guard.missing_page],
         client_max_size=guard.MAX_BODY_BYTES,
     )
     application.on_response_prepare.append(guard.add_headers)
@@ -49,7 +53,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.get("/jobs", pages.jobs),
             web.get("/jobs/{cluster}/{job}", pages.job),
             web.get("/silences", pages.silences),
-            web.get("/events", events(feed, health)),
+            web.get("/events", events(feed, health, state.read)),
             web.get("/healthz", pages.healthz),
             web.get("/api/incidents", pages.api_incidents),
             web.get("/api/incidents/{id}.md", pages.api_markdown),
@@ -59,6 +63,8 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.post("/api/incidents/{id}/feedback", actions.give_feedback),
             web.post("/api/incidents/{id}/acknowledgement", actions.acknowledge),
             web.post("/incidents/{id}/acknowledgement", actions.acknowledge_without_scripts),
+            web.post("/api/incidents/acknowledgements", actions.acknowledge_all),
+            web.post("/api/incidents/silences", actions.silence_all),
             web.get("/api/silences", pages.api_silences),
             web.post("/api/silences", actions.silence),
             web.post("/api/silences/{id}/end", actions.end_silence),
@@ -69,40 +75,31 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
 
 
 class _Pages:
-    def __init__(self, query: StoreQuery, health: Health, feed: Feed):
+    def __init__(self, query: StoreQuery, health: Health, feed: Feed, state: StateReader):
         self._query = query
         self._health = health
+        self._state = state
         self._feed = feed
 
     async def incidents(self, request: web.Request) -> web.Response:
-        """The incident list as HTML. Filter with `q`, `status`, `class` and `cluster`; `page` pages."""
-        version, listing = str(self._feed.version), ListQuery.of(request.query)
-        groups = await self._query(reading.incident_groups)
-        found = await self._query(
-            lambda client: reading.find_incidents(client, listing.store_filter(), PER_PAGE + 1, listing.offset)
-        )
-        return self._render(
-            "incidents.html",
-            version,
-            query=listing,
-            groups=groups,
-            views=list(map(IncidentView, found[:PER_PAGE])),
-            acknowledgements=await self._acknowledgements(found),
-            has_more=len(found) > PER_PAGE and listing.page < LAST_PAGE,
-        )
+        """The list as HTML: `q`, `status`, `severity`, `class`, `cluster`, `time`, `group`, `view`, `page`."""
+        version, now_ns, query = str(self._feed.version), time_ns(), ListQuery.of(request.query)
+        listing = await self._query(lambda client: load_listing(client, query, now_ns))
+        variables = listing_variables(listing, query, now_ns)
+        return await self._render("incidents.html", version, now_ns=now_ns, **variables)
 
     async def incident(self, request: web.Request) -> web.Response:
         """One incident as HTML."""
         version, now_ns = str(self._feed.version), time_ns()
         story = await self._query(lambda client: load_story(client, request.match_info["id"], now_ns))
         if story is None:
-            return self._not_found("Incident not found")
-        return self._render("incident.html", version, now_ns=now_ns, **template_variables(story, now_ns))
+            return self._not_found("Incident not found", f"No incident has the id {request.match_info['id']}")
+        return await self._render("incident.html", version, now_ns=now_ns, **template_variables(story, now_ns))
 
     async def jobs(self, request: web.Request) -> web.Response:
         """Recent jobs as HTML."""
         version = str(self._feed.version)
-        return self._render("jobs.html", version, jobs=await self._query(jobs.list_jobs))
+        return await self._render("jobs.html", version, jobs=await self._query(jobs.list_jobs))
 
     async def job(self, request: web.Request) -> web.Response:
         """A job's ranks as HTML."""
@@ -111,8 +108,8 @@ class _Pages:
         wanted = reading.IncidentFilter(cluster=cluster, job=job)
         incidents = await self._query(lambda client: reading.find_incidents(client, wanted, 10))
         if not grid.newest_ns and not incidents:
-            return self._not_found("Job not found")
-        return self._render(
+            return self._not_found("Job not found", f"Nothing is stored of job {job} in cluster {cluster}")
+        return await self._render(
             "job.html",
             version,
             cluster=cluster,
@@ -125,14 +122,14 @@ class _Pages:
     async def silences(self, request: web.Request) -> web.Response:
         """Silences as HTML."""
         version = str(self._feed.version)
-        return self._render("silences.html", version, silences=await self._query(operator_actions.list_silences))
+        return await self._render("silences.html", version, silences=await self._query(operator_actions.list_silences))
 
     async def api_incidents(self, request: web.Request) -> web.Response:
-        """Incidents, open ones first. Filter with `q`, `status`, `class` and `cluster`; `limit` is at most 1000."""
+        """Incidents, open ones first; filtered as the list is. `limit` is at most 1000."""
         limit = request.query.get("limit", str(DEFAULT_LIMIT))
         if not (limit.isascii() and limit.isdecimal() and len(limit) < 9 and 1 <= int(limit) <= MAX_LIMIT):
             return json_response({"error": f"limit: write a number from 1 to {MAX_LIMIT}"}, status=400)
-        wanted = ListQuery.of(request.query).store_filter()
+        wanted = ListQuery.of(request.query).store_filter(time_ns())
         return json_response(await self._query(lambda client: reading.find_incidents(client, wanted, int(limit))))
 
     async def api_incident(self, request: web.Request) -> web.Response:
@@ -184,12 +181,15 @@ class _Pages:
     async def _incident(self, request: web.Request) -> Incident | None:
         return await self._query(lambda client: reading.get_incident(client, request.match_info["id"]))
 
-    def _render(self, template: str, version: str, **variables: Any) -> web.Response:
+    async def _render(self, template: str, version: str, **variables: Any) -> web.Response:
         """A page with `version` from before the query: the browser reloads if data changed meanwhile."""
-        return html_response(template, version=version, health=self._health(), **variables)
+        state, now_ns = await self._state.read(), variables.pop("now_ns", time_ns())
+        freshness = Freshness(state.newest_ns, now_ns)
+        known = {"health": self._health(), "clusters": state.clusters, "freshness": freshness, "now_ns": now_ns}
+        return html_response(template, version=version, **known, **variables)
 
-    def _not_found(self, what: str) -> web.Response:
-        return html_response("missing.html", status=404, what=what)
+    def _not_found(self, what: str, why: str) -> web.Response:
+        return html_response("missing.html", status=404, what=what, why=why)
 
 
 def _close_on_shutdown(feed: Feed) -> Any:

@@ -13,8 +13,11 @@ from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.sinks.clickhouse import operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.operator_actions import proposed_matchers
 from epicenter.sinks.page import views
 from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
+from epicenter.sinks.page.listing import Listing
+from epicenter.sinks.page.listing import template_variables as listing_variables
 from epicenter.sinks.page.notified import MAX_UNFOLDED, decisions_by_target, in_time_order
 from epicenter.sinks.page.render import html
 from epicenter.sinks.page.search import ListQuery
@@ -65,8 +68,8 @@ def incident_html(incident: Incident, now_ns: int = 0) -> str:
 
 def incidents_html(incidents: Sequence[Incident], now_ns: int = 0) -> str:
     """The incident list as HTML."""
-    variables: dict[str, Any] = {"query": ListQuery(), "groups": [], "acknowledgements": {}, "has_more": False}
-    return html("incidents.html", now_ns=now_ns, views=list(map(IncidentView, incidents)), **variables)
+    listing = Listing(count=len(incidents), incidents=incidents)
+    return html("incidents.html", now_ns=now_ns, **listing_variables(listing, ListQuery(), now_ns))
 
 
 def template_variables(story: Story, now_ns: int) -> dict[str, Any]:
@@ -93,9 +96,7 @@ def template_variables(story: Story, now_ns: int) -> dict[str, Any]:
 
 def _matchers(incident: Incident) -> list[tuple[str, str]]:
     """The matchers of the silence form with their proposed values; those with a proposal come first."""
-    root, jobs = incident.root_cause, incident.jobs
-    proposed = {"class": root.failure_class, "node": root.node, "job": jobs[0] if len(jobs) == 1 else ""}
-    proposed["cluster"] = incident.cluster
+    proposed = proposed_matchers(incident)
     return [*proposed.items(), *((name, "") for name in MATCHERS if name not in proposed)]
 
 

@@ -11,6 +11,7 @@ from epicenter.rules.model.incident import BlastRadius, Cost
 from epicenter.rules.model.times import NS_PER_S, iso_ns
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_LONG_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _MAX_AHEAD_S: Final = 60
 
 LIKELY: Final = 0.7
@@ -74,6 +75,13 @@ def ago(time_ns: int, now_ns: int) -> str:
     unit_s, name = next(unit for unit in _UNITS if abs(passed_s) >= unit[0])
     number = abs(passed_s) // unit_s
     return f"{number} {name} ago" if passed_s > 0 else f"in {number} {name} (clock skew?)"
+
+
+def old(time_ns: int, now_ns: int) -> str:
+    """The age in its largest unit, in words: `265 days`, `1 hour`."""
+    passed_s = max(0, now_ns - time_ns) // NS_PER_S
+    unit_s, name = next((unit for unit in _LONG_UNITS if passed_s >= unit[0]), _LONG_UNITS[-1])
+    return count(passed_s // unit_s, name)
 
 
 def percent(confidence: float) -> str:

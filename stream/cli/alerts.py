@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from epicenter.rules.errors import ConfigError, InputError
+from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE, settings_of
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def alerts() -> None:
     """Check the alerts file and try its routes.
 
@@ -59,7 +60,7 @@ def route_command(
     config: Path | None,
     **options: Any,
 ) -> None:
-    """Show which targets would be notified of an incident, and why others would not.
+    """Show which targets would be notified of an incident. Says why others would not.
 
     Give a stored incident's id, or a file of incidents (JSON, - for standard input). No notification is sent.
 

@@ -20,7 +20,7 @@ PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @CONFIG
 @click.option("--all", "keep_all", is_flag=True, help="Print harmless and progress lines too.")
 def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any) -> None:
-    """Print every line that matches a rule, from plain log files or JSONL envelopes.
+    """Print every line that matches a rule. Reads plain log files and JSONL envelopes.
 
     Example: epicenter match --json outputs/7877.log
     """
@@ -40,7 +40,7 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any)
 def triage(
     paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **options: Any
 ) -> None:
-    """Explain how a job ended: give a log, a job's folder, a Slurm id under outputs/, or a folder of jobs.
+    """Explain how a job ended. Give a log, a job's folder, a Slurm id under outputs/, or a folder of jobs.
 
     Example: epicenter triage outputs/7877-llama.log
     """
@@ -56,7 +56,7 @@ def triage(
 @CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Score the rules on labelled cases (JSONL): recall, precision, causes, false alarms, and every miss.
+    """Score the rules on labelled cases (JSONL). Prints recall, precision, causes, false alarms, and every miss.
 
     Example: epicenter eval cases.jsonl
     """
@@ -73,7 +73,7 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
 @TOPOLOGY
 @CONFIG
 def replay(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Replay recorded lines in event-time order and print the final state of every incident.
+    """Replay recorded lines and print the incidents in them. In event-time order; each incident in its final state.
 
     Example: epicenter replay --json recorded/
     """

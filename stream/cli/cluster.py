@@ -29,7 +29,7 @@ from epicenter.stream.cli.options import (
 @click.option("--web-port", type=int, help="Serve /metrics and /healthz on this port.")
 @DATA_DIR
 def worker(**options: Any) -> None:
-    """Run a worker: read raw topics, write incidents, notify targets.
+    """Read logs from Kafka, write incidents, notify targets.
 
     Example: epicenter worker --kafka broker:9092 --store http://clickhouse:8123/epicenter
     """
@@ -82,7 +82,7 @@ def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **options:
 @DATA_DIR
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(as_json: bool, **options: Any) -> None:
-    """Check settings, rules and connections, with a fix for each finding. Exit 1 if there is a problem.
+    """Check settings, rules and connections. Names a fix for each finding. Exit 1 if there is a problem.
 
     Example: epicenter check --config epicenter.toml
     """

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from epicenter.rules.model.times import NS_PER_S, duration_ns
+from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE, settings_of
 
 LAST_NS: Final = 2**63 - 1
@@ -35,7 +36,7 @@ class Since(click.ParamType):
         return min(max(int(aware.timestamp()), 0) * NS_PER_S, LAST_NS)
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def dead_letters() -> None:
     """List, show and replay records that could not be processed.
 
@@ -74,7 +75,7 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
 @DATA_DIR
 @STORE
 def show_command(dead_letter_id: str, as_json: bool, raw: bool, **options: Any) -> None:
-    """Show a dead letter by its id or the start of it: reason, position, bytes.
+    """Show a dead letter by its id or the start of it. Prints reason, position and bytes.
 
     Example: epicenter dead-letters show 3f2a --raw
     """
@@ -98,7 +99,7 @@ def show_command(dead_letter_id: str, as_json: bool, raw: bool, **options: Any) 
 @DATA_DIR
 @STORE
 def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **options: Any) -> None:
-    """Send records to the topic they came from, so that they are processed again.
+    """Send records to the topic they came from. They are processed again.
 
     Example: epicenter dead-letters replay --reason "wrong shape"
     """

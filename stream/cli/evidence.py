@@ -44,7 +44,7 @@ MAX_LINES_AROUND = 200
 def explain(
     incident: str, form: str, max_bytes: int, incident_id: str | None, config: Path | None, **options: Any
 ) -> None:
-    """Print an incident's evidence in a bounded pack, each claim with a reference for `epicenter logs`.
+    """Print the evidence of an incident, in a bounded size. Each claim has a reference for `epicenter logs`.
 
     INCIDENT is a stored id or its start, `newest`, a JSON file as `epicenter replay --json` writes it, or `-`.
 
@@ -95,7 +95,7 @@ def logs(
     config: Path | None,
     **options: Any,
 ) -> None:
-    """Print the log line of a reference, from the file, else the store, else Kafka.
+    """Print the log line of a reference, and the lines around it. From the file, else the store, else Kafka.
 
     REF is FILE:LINE, TOPIC/PARTITION:OFFSET, or a reference from an evidence pack.
 
@@ -139,7 +139,7 @@ class Place(click.ParamType):
 @DATA_DIR
 @STORE
 def mcp(http: tuple[str, int] | None, config: Path | None, **options: Any) -> None:
-    """Let language models look up incidents (Model Context Protocol), read-only.
+    """Let language models look up incidents, read-only. Speaks the Model Context Protocol.
 
     Example: epicenter mcp --data-dir /var/lib/epicenter
     """

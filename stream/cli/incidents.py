@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import click
 
 from epicenter.rules.errors import ConfigError, InputError
+from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from epicenter.rules.model.incident import Incident
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def incidents() -> None:
     """List and show stored incidents.
 
@@ -98,7 +99,7 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **options
 def export(
     incident_id: str, form: Literal["html", "markdown"], output: Path | None, config: Path | None, **options: Any
 ) -> None:
-    """Draft a post-mortem of an incident, in one file of Markdown or HTML.
+    """Draft a post-mortem of an incident, as Markdown or HTML.
 
     Example: epicenter export 3f2a --format html --output post-mortem.html
     """

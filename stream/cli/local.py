@@ -46,7 +46,7 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **options: Any) -> No
 @DATA_DIR
 @click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback. 0: any free port.")
 def page(**options: Any) -> None:
-    """Serve the page on this machine, for a store that another process writes.
+    """Serve the page of a store that another process writes.
 
     Example: epicenter page --store http://clickhouse:8123/epicenter --port 8017
     """
@@ -91,7 +91,7 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
 @click.option("--fault", "faults", multiple=True, help="Kind of fault. Repeat it for several, at most one a job.")
 @click.option("--healthy", is_flag=True, help="Simulate no fault. Default: one fault an hour, by published shares.")
 def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **options: Any) -> None:
-    """Write the logs of a simulated cluster, with the ground truth in truth.json.
+    """Write the logs of a simulated cluster. The ground truth is in truth.json.
 
     Example: epicenter simulate /tmp/cluster --nodes 64 --jobs 3 --fault host-oom
     """

@@ -5,14 +5,12 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any
 
 import click
 
 from epicenter.rules.errors import ConfigError, InputError, PipelineError, TransientError
-from epicenter.stream.cli.options import EXIT_NO_INPUT, warn
+from epicenter.stream.cli.groups import LazyGroup, reworded
+from epicenter.stream.cli.options import EXIT_NO_INPUT
 from epicenter.stream.process.logs import print_message, set_up_logs
 from epicenter.stream.process.shutdown import exit_on_sigterm_as_pid_1
 
@@ -22,67 +20,52 @@ MANY_PATTERNS = 500
 EXIT_UNREACHABLE, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
 
 COMMANDS = {
-    "ack": "epicenter.stream.cli.operator_actions:ack",
-    "alerts": "epicenter.stream.cli.alerts:alerts",
-    "check": "epicenter.stream.cli.cluster:check",
-    "dead-letters": "epicenter.stream.cli.dead_letters:dead_letters",
-    "demo": "epicenter.stream.cli.local:demo",
-    "eval": "epicenter.stream.cli.analyze:evaluate",
-    "explain": "epicenter.stream.cli.evidence:explain",
-    "export": "epicenter.stream.cli.incidents:export",
-    "incidents": "epicenter.stream.cli.incidents:incidents",
-    "logs": "epicenter.stream.cli.evidence:logs",
-    "match": "epicenter.stream.cli.analyze:match",
-    "mcp": "epicenter.stream.cli.evidence:mcp",
-    "migrate": "epicenter.stream.cli.cluster:migrate",
-    "page": "epicenter.stream.cli.local:page",
-    "replay": "epicenter.stream.cli.analyze:replay",
-    "rules": "epicenter.stream.cli.rules:rules",
-    "run": "epicenter.stream.cli.local:run",
-    "silences": "epicenter.stream.cli.operator_actions:silences",
-    "simulate": "epicenter.stream.cli.local:simulate",
-    "topics": "epicenter.stream.cli.cluster:topics",
-    "triage": "epicenter.stream.cli.analyze:triage",
-    "worker": "epicenter.stream.cli.cluster:worker",
+    "Look": {
+        "explain": "epicenter.stream.cli.evidence:explain",
+        "export": "epicenter.stream.cli.incidents:export",
+        "incidents": "epicenter.stream.cli.incidents:incidents",
+        "logs": "epicenter.stream.cli.evidence:logs",
+        "match": "epicenter.stream.cli.analyze:match",
+        "replay": "epicenter.stream.cli.analyze:replay",
+        "triage": "epicenter.stream.cli.analyze:triage",
+    },
+    "Run": {
+        "demo": "epicenter.stream.cli.local:demo",
+        "mcp": "epicenter.stream.cli.evidence:mcp",
+        "page": "epicenter.stream.cli.local:page",
+        "run": "epicenter.stream.cli.local:run",
+        "simulate": "epicenter.stream.cli.local:simulate",
+        "worker": "epicenter.stream.cli.cluster:worker",
+    },
+    "Tell": {
+        "ack": "epicenter.stream.cli.operator_actions:ack",
+        "alerts": "epicenter.stream.cli.alerts:alerts",
+        "silences": "epicenter.stream.cli.operator_actions:silences",
+    },
+    "Rules": {
+        "eval": "epicenter.stream.cli.analyze:evaluate",
+        "rules": "epicenter.stream.cli.rules:rules",
+    },
+    "Administer": {
+        "check": "epicenter.stream.cli.cluster:check",
+        "dead-letters": "epicenter.stream.cli.dead_letters:dead_letters",
+        "migrate": "epicenter.stream.cli.cluster:migrate",
+        "topics": "epicenter.stream.cli.cluster:topics",
+    },
 }
-"""Name -> module:object. A module named here is imported for its commands and for help, so it imports no more than
-click at its top: what a command needs, it imports when it runs."""
+"""Purpose -> name -> module:object. A module named here is imported for its commands and for help, so it imports no
+more than click at its top: what a command needs, it imports when it runs."""
 
 FORMER_COMMANDS = {"deadletters": "dead-letters"}
-"""Former name -> present name: the former one still runs, with a warning."""
+"""Former name -> present name."""
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command when it is needed, as in click's documentation."""
-
-    def __init__(self, *args: Any, lazy_commands: Mapping[str, str], **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self._lazy_commands = lazy_commands
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands, sorted."""
-        return sorted({*super().list_commands(ctx), *self._lazy_commands})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported if necessary; None if there is none."""
-        if cmd_name not in self._lazy_commands:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = self._lazy_commands[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the arguments name, with a warning for a former name."""
-        if now := FORMER_COMMANDS.get(args[0]):
-            if not ctx.resilient_parsing:
-                warn(f"`{args[0]}` is now called `{now}`: write that")
-            args = [now, *args[1:]]
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    lazy_commands=COMMANDS,
+    former_commands=FORMER_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="epicenter")
 def cli() -> None:
     """Find which failure, on which node of a GPU cluster, came first."""
@@ -99,7 +82,7 @@ def main() -> None:
     try:
         cli.main(prog_name="epicenter", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        reworded(error).show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

@@ -14,6 +14,7 @@ import msgspec
 from epicenter.rules.alerts.silences import MATCHERS, Silence
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.times import iso_from_ns
+from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def ack(
     )
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def silences() -> None:
     """List, add and end silences.
 

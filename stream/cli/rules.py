@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
+from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import EXIT_PROBLEMS, JSON, RULES
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def rules() -> None:
     """List, show, test and import rules.
 
@@ -77,7 +78,7 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to standard output."
 )
 def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
-    """Convert monitors of node-problem-detector to a rule pack for review. Lists what can't be converted.
+    """Convert monitors of node-problem-detector to a rule pack. Review it; what can't be converted is listed.
 
     Example: epicenter rules import kernel-monitor.json --output imported.yaml
     """

@@ -17,7 +17,7 @@ from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.clickhouse.migrate import migrate
-from epicenter.sinks.clickhouse.operator_actions import write_silence
+from epicenter.sinks.clickhouse.operator_actions import write_silences
 from tests.support.cluster import Cluster, Worker
 from tests.support.incidents import opened_and_resolved
 from tests.support.receiver import Receiver
@@ -139,7 +139,7 @@ def write(cluster: Cluster, silence: Silence) -> None:
     client = connect(cluster.store)
     try:
         migrate(client)
-        write_silence(client, silence)
+        write_silences(client, silence)
     finally:
         client.close()
 

@@ -23,9 +23,9 @@ from epicenter.sinks.clickhouse.operator_actions import (
     list_acknowledgements,
     list_feedback,
     list_silences,
-    write_acknowledgement,
+    write_acknowledgements,
     write_feedback,
-    write_silence,
+    write_silences,
 )
 from epicenter.sinks.clickhouse.reading import Group, IncidentFilter
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
@@ -167,9 +167,9 @@ def test_the_change_token_differs_after_every_visible_change(client: Client) -> 
         lambda: store(client, "a"),
         lambda: store(client, "a", revision=2),
         lambda: write_feedback(client, Feedback("a", "ada", NOW_NS, 1, "right")),
-        lambda: write_silence(client, Silence("s", {"node": "n1"}, 1, 2, "ada", "why", NOW_NS)),
-        lambda: write_acknowledgement(client, Acknowledgement("a", "ada", NOW_NS)),
-        lambda: write_acknowledgement(client, Acknowledgement("a", "ada", NOW_NS - 1)),
+        lambda: write_silences(client, Silence("s", {"node": "n1"}, 1, 2, "ada", "why", NOW_NS)),
+        lambda: write_acknowledgements(client, Acknowledgement("a", "ada", NOW_NS)),
+        lambda: write_acknowledgements(client, Acknowledgement("a", "ada", NOW_NS - 1)),
         lambda: store_deliveries(client),
     ):
         change()
@@ -254,7 +254,7 @@ def test_every_acknowledgement_is_stored_and_the_newest_counts(client: Client) -
         Acknowledgement("b", "ada", NOW_NS + 3, "I do"),
     ]
     for acknowledgement in (*reversed(given), *given):
-        write_acknowledgement(client, acknowledgement)
+        write_acknowledgements(client, acknowledgement)
     assert list_acknowledgements(client) == given
     assert list_acknowledgements(client, given_after_ns=NOW_NS + 1) == given[2:]
     assert list_acknowledgements(client, incident_ids=["a", "none"]) == [given[0], given[2]]
@@ -265,22 +265,22 @@ def test_every_acknowledgement_is_stored_and_the_newest_counts(client: Client) -
 
 def test_only_active_silences_and_acknowledgements_are_read_for_delivery(client: Client) -> None:
     now_ns = time_ns()
-    write_acknowledgement(client, Acknowledgement("a", "ada", now_ns - 9))
-    write_acknowledgement(client, Acknowledgement("b", "ada", now_ns - 8))
-    write_acknowledgement(client, Acknowledgement("a", "bob", now_ns - 7, is_taken_back=True))
+    write_acknowledgements(client, Acknowledgement("a", "ada", now_ns - 9))
+    write_acknowledgements(client, Acknowledgement("b", "ada", now_ns - 8))
+    write_acknowledgements(client, Acknowledgement("a", "bob", now_ns - 7, is_taken_back=True))
     silence = Silence("s1", {"node": "n1"}, now_ns, now_ns + 3600 * NS_PER_S, "ada", "why", now_ns)
-    write_silence(client, silence)
-    write_silence(client, msgspec.structs.replace(silence, silence_id="s2", ends_ns=now_ns))
+    write_silences(client, silence)
+    write_silences(client, msgspec.structs.replace(silence, silence_id="s2", ends_ns=now_ns))
     found = active_actions(client)
     assert (list(found.silences), list(found.acknowledgements)) == ([silence], ["b"])
 
 
 def test_a_silence_is_replaced_by_its_newer_version(client: Client) -> None:
     silence = Silence("s1", {"class": "xid-79", "node": "n'1"}, NOW_NS, NOW_NS + 9, "ada", "why", NOW_NS)
-    write_silence(client, silence)
+    write_silences(client, silence)
     assert list_silences(client) == [silence]
     ended = msgspec.structs.replace(silence, ends_ns=NOW_NS + 2, changed_ns=NOW_NS + 2)
-    write_silence(client, ended)
+    write_silences(client, ended)
     assert list_silences(client) == [ended]
     assert list_silences(client, ending_after_ns=NOW_NS + 2) == []
 

@@ -17,7 +17,7 @@ from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
-from epicenter.sinks.clickhouse.operator_actions import Feedback, write_acknowledgement, write_feedback, write_silence
+from epicenter.sinks.clickhouse.operator_actions import Feedback, write_acknowledgements, write_feedback, write_silences
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.cli.demo import demo_scenario
 from epicenter.stream.cli.demo_history import write_history
@@ -46,10 +46,10 @@ def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
     over = [incident for incident in incidents if incident.status != "open"]
     write_feedback(client, Feedback(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, over[0].revision, "right"))
     newest = incidents[-1]
-    write_acknowledgement(client, Acknowledgement(over[-1].incident_id, "ada", now_ns - 24 * HOUR_NS, "case 4711"))
+    write_acknowledgements(client, Acknowledgement(over[-1].incident_id, "ada", now_ns - 24 * HOUR_NS, "case 4711"))
     ClickHouseSink(client).write(deliveries=[*decisions(newest, now_ns)])
     matchers = {"class": over[-1].failure_class, "node": over[-1].root_cause.node}
-    write_silence(
+    write_silences(
         client, Silence("a1", matchers, now_ns - HOUR_NS, now_ns + 3 * HOUR_NS, "ada", "drained, case 4711 is open")
     )
     add_job(client, BIG_JOB, ranks)

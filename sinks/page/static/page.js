@@ -21,6 +21,17 @@ function updateTimes() {
   for (const time of all("time[data-ago]")) time.textContent = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
 }
 
+function updateFreshness() {
+  const live = find("[data-live-state]");
+  const newest = Number(live.dataset.newestMs);
+  if (!("freshness" in live.dataset)) return;
+  const age = Date.now() - newest;
+  live.dataset.freshness = !newest ? "unknown" : age > Number(live.dataset.oldAfterMs) ? "old" : "new";
+  find("[data-age]").textContent = `newest line ${newest ? ago(age / 1000) : "not known"}`;
+  find("[data-clock]").textContent = new Date().toISOString().slice(11, 16);
+  if (live.dataset.liveState === "live") find("[data-live-text]").textContent = live.dataset.freshness === "new" ? "live" : "connected";
+}
+
 function announce(text) {
   find("[data-announce]").textContent = text;
 }
@@ -81,9 +92,12 @@ function applyUpdate(fresh, isOk) {
 function replace(part, fresh) {
   if (!fresh || part.outerHTML === fresh.outerHTML) return;
   const open = new Set(all("details[open]", part).map(nameOf));
+  const selected = new Set(all("[data-select]:checked", part).map((box) => box.value));
   const focused = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
   part.replaceWith(fresh);
   for (const details of all("details", fresh)) details.open ||= open.has(nameOf(details));
+  for (const box of all("[data-select]", fresh)) box.checked = selected.has(box.value);
+  updateSelection();
   if (focused) find(`a[href="${CSS.escape(focused)}"]`, fresh)?.focus({ preventScroll: true });
 }
 
@@ -113,9 +127,12 @@ function setLive(state, text) {
   if (shown.dataset.liveState === state) return;
   shown.dataset.liveState = state;
   find("[data-live-text]").textContent = text;
+  updateFreshness();
 }
 
 function updateHealth(health) {
+  if (health.newest_ms) find("[data-live-state]").dataset.newestMs = health.newest_ms;
+  updateFreshness();
   for (const shown of all("[data-health]")) {
     const value = health[shown.dataset.health];
     if (value === undefined) continue;
@@ -155,8 +172,26 @@ async function textOf(answer) {
   throw new Error(isJson ? JSON.parse(text).error : `The server returned ${answer.status}. Reload the page and try again.`);
 }
 
+const selection = () => all("[data-select]:checked");
+
+function updateSelection() {
+  const bar = find(".bulk");
+  if (!bar) return;
+  const [selected, boxes] = [selection().length, all("[data-select]").length];
+  const every = find("[data-select-all]", bar);
+  every.checked = selected === boxes;
+  every.indeterminate = selected > 0 && selected < boxes;
+  find("[data-selected-count]", bar).textContent = selected ? `${selected} selected` : "Select all on this page";
+  for (const button of all("[data-bulk]", bar)) button.disabled = !selected;
+}
+
+function showSelected(list) {
+  const texts = new Set(selection().map((box) => box.dataset[list.dataset.selected]));
+  list.replaceChildren(...[...texts].map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+}
+
 function bodyOf(form) {
-  const body = {};
+  const body = "ofSelected" in form.dataset ? { incident_ids: selection().map((box) => box.value) } : {};
   for (const [name, value] of new FormData(form)) {
     const [outer, inner] = name.split(".");
     if (inner) (body[outer] ??= {})[inner] = value;
@@ -183,6 +218,8 @@ async function send(form) {
   try {
     await post(form.dataset.post, bodyOf(form));
     form.closest("dialog").close();
+    if ("ofSelected" in form.dataset) for (const box of selection()) box.checked = false;
+    updateSelection();
     toast(form.dataset.done);
   } catch (error) {
     problem.textContent = error.message;
@@ -215,6 +252,7 @@ async function onPress(button) {
     await post(postTo, {});
     toast(done);
   } else if (open) {
+    for (const list of all("[data-selected]", find(`#${open}`))) showSelected(list);
     find(`#${open}`).showModal();
   } else if ("close" in button.dataset) {
     button.closest("dialog").close();
@@ -246,7 +284,18 @@ document.addEventListener("input", (event) => {
   const form = event.target.closest("form");
   if (form && find("[data-mutes]", form)) describeSilence(form);
 });
-document.addEventListener("change", (event) => event.target.closest("[data-filters]")?.requestSubmit());
+document.addEventListener("change", (event) => {
+  event.target.closest("[data-filters]")?.requestSubmit();
+  if ("selectAll" in event.target.dataset) for (const box of all("[data-select]")) box.checked = event.target.checked;
+  updateSelection();
+});
+document.addEventListener("click", (event) => {
+  const chosen = event.target.closest("[data-view-to]");
+  if (!chosen) return;
+  event.preventDefault();
+  document.documentElement.dataset.view = chosen.dataset.viewTo;
+  localStorage.setItem("view", chosen.dataset.viewTo);
+});
 document.addEventListener("formdata", (event) => {
   if (!event.target.matches("[data-filters]")) return;
   for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
@@ -268,6 +317,7 @@ const KEYS = {
   ArrowDown: () => step(1),
   ArrowUp: () => step(-1),
   "?": () => find("#help").showModal(),
+  x: () => find("[data-select]", document.activeElement.closest("[data-id]") ?? document.head)?.click(),
   a: () => find("[data-key=a]")?.click(),
   c: () => find("[data-key=c]")?.click(),
   t: toggleTheme,
@@ -294,6 +344,8 @@ for (const field of all("[data-who]")) field.value = localStorage.getItem("who")
 if (location.hash === "#search") find("[data-search]")?.focus();
 updateTimes();
 updateTitle();
-setInterval(updateTimes, 15000);
+updateSelection();
+updateFreshness();
+setInterval(() => (updateTimes(), updateFreshness()), 15000);
 listen();
 drawGrids();

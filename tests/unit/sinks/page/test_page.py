@@ -18,7 +18,7 @@ from epicenter.rules.model.incident import Cost, Evidence, Incident, RankedCause
 from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
-from epicenter.sinks.clickhouse.operator_actions import write_silence
+from epicenter.sinks.clickhouse.operator_actions import write_silences
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.sinks.page import Feed, page
 from tests.unit.sinks.clickhouse.test_rows import an_incident
@@ -152,7 +152,7 @@ async def test_log_text_is_escaped_everywhere(browser: Browser, store: Store, pa
     store.write(
         msgspec.structs.replace(nasty, evidence=evidence, root_cause=root, chain=chain, next_steps=(NASTY,), **fields)
     )
-    write_silence(store.client, Silence("s1", {"node": NASTY}, 1, 2, NASTY, NASTY))
+    write_silences(store.client, Silence("s1", {"node": NASTY}, 1, 2, NASTY, NASTY))
     text = await text_of(browser, path)
     assert text.count("<script") == 2
     assert "&lt;script&gt;alert(1)" in text
@@ -406,7 +406,7 @@ async def test_few_notification_decisions_are_one_table(browser: Browser, store:
 async def test_silences_are_listed_as_json(browser: Browser, store: Store) -> None:
     over, active = Silence("s1", {"node": "n1"}, 1, 2, "ada", "why"), Silence("s2", {"node": "n1"}, 1, 2**62, "ada", "")
     for silence in (over, active):
-        write_silence(store.client, silence)
+        write_silences(store.client, silence)
     for query, expected in (("", [active]), ("?all=0", [active]), ("?all=1", [active, over])):
         answer = await browser.get(f"/api/silences{query}")
         assert msgspec.convert(await answer.json(), list[Silence]) == expected

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from epicenter.rules.model.incident import BlastRadius, Cost
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S, iso_ns
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 from epicenter.sinks.page.grid import grid_of
-from epicenter.sinks.page.search import MAX_LENGTH, ListQuery
+from epicenter.sinks.page.search import MAX_LENGTH, ListQuery, page_numbers
 from epicenter.sinks.text import humanize
 
 NOW_NS = 1_772_442_000 * NS_PER_S
+DAY_NS = 86_400 * NS_PER_S
 """2026-03-02T09:00:00Z"""
 
 
@@ -117,10 +118,49 @@ def test_confidence_has_a_word(confidence: float, text: str) -> None:
         ({"q": "0000:52:00 node:"}, IncidentFilter(terms=["0000:52:00", "node:"])),
         ({"status": "open", "class": "hang"}, IncidentFilter(status="open", failure_class="hang")),
         ({"q": " ".join("abcdefghijkl")}, IncidentFilter(terms=list("abcdefgh"))),
+        ({"severity": "critical"}, IncidentFilter(severity="critical")),
+        ({"severity": "nonesuch"}, IncidentFilter()),
+        ({"time": "24h"}, IncidentFilter(since_ns=NOW_NS - DAY_NS)),
+        (
+            {"time": "2026-03-02"},
+            IncidentFilter(
+                began_from_ns=iso_ns("2026-03-02T00:00:00Z"), began_before_ns=iso_ns("2026-03-03T00:00:00Z")
+            ),
+        ),
+        ({"time": "tomorrow"}, IncidentFilter()),
+        ({"time": "0001-01-01"}, IncidentFilter()),
+        ({"time": "9999-12-31"}, IncidentFilter()),
     ],
 )
 def test_an_address_is_read_as_filters(address: dict[str, str], wanted: IncidentFilter) -> None:
-    assert ListQuery.of(address).store_filter() == wanted
+    assert ListQuery.of(address).store_filter(NOW_NS) == wanted
+
+
+def test_an_unknown_group_or_view_is_ignored() -> None:
+    assert ListQuery.of({"group": "rule; DROP", "view": "wide"}) == ListQuery()
+
+
+@pytest.mark.parametrize(
+    ("page", "count", "numbers"),
+    [
+        (1, 0, [1]),
+        (1, 50, [1]),
+        (1, 51, [1, 2]),
+        (1, 507, [1, 2, 3, None, 11]),
+        (6, 507, [1, None, 4, 5, 6, 7, 8, None, 11]),
+        (4, 507, [1, 2, 3, 4, 5, 6, None, 11]),
+        (11, 507, [1, None, 9, 10, 11]),
+    ],
+)
+def test_pages_are_linked_by_number_with_gaps(page: int, count: int, numbers: list[int | None]) -> None:
+    assert page_numbers(page, count) == numbers
+
+
+@pytest.mark.parametrize(
+    ("age_s", "text"), [(0, "0 seconds"), (61, "1 minute"), (7_200, "2 hours"), (265 * 86_400 + 5, "265 days")]
+)
+def test_an_age_in_words_has_one_unit(age_s: int, text: str) -> None:
+    assert humanize.old(NOW_NS - age_s * NS_PER_S, NOW_NS) == text
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "x", "²", "99999", ""])

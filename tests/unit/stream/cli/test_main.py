@@ -87,6 +87,46 @@ def test_every_command_shows_its_help(path: tuple[str, ...], command: click.Comm
     assert out.startswith(f"Usage: epicenter {' '.join(path)} ")
 
 
+@pytest.mark.parametrize(
+    "group", ["", *(" ".join(path) for path, found in commands(cli) if hasattr(found, "commands"))]
+)
+def test_list_of_commands_cuts_no_sentence_at_80_columns(group: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "..." not in run(*group.split(), "--help")[1].replace("[ARGS]...", "")
+
+
+def test_help_lists_every_command_once_by_purpose(run: Any) -> None:
+    out = run("--help")[1]
+    sections = re.findall(r"^(\w+):\n((?:  .+\n)+)", out, re.MULTILINE)
+    assert [purpose for purpose, _ in sections] == ["Options", "Look", "Run", "Tell", "Rules", "Administer"]
+    listed = [line.split()[0] for _, lines in sections[1:] for line in lines.splitlines()]
+    assert sorted(listed) == cli.list_commands(click.Context(cli))
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "proposed"),
+    [
+        ("tirage x", "no such command: tirage: write triage"),
+        ("incident list", "no such command: incident: write incidents\n"),
+        ("incidents shwo x", "no such command: shwo: write show\n"),
+        ("show newest", "no such command: show: write dead-letters show, incidents show, rules show\n"),
+        ("version", "no such command: version: write --version\n"),
+        ("qqqq", "no such command: qqqq: see `epicenter -h`\n"),
+        ("rules qqqq", "no such command: qqqq: see `epicenter rules -h`\n"),
+        ("match --jsn x", "no such option: --jsn: write --json\n"),
+        ("triage --qqqq x", "no such option: --qqqq: see `epicenter triage -h`\n"),
+    ],
+)
+def test_mistyped_command_or_option_gets_a_proposal(mistyped: str, proposed: str, run: Any) -> None:
+    code, out, err = run(*mistyped.split())
+    assert (code, out) == (2, "")
+    assert f"Error: {proposed}" in err
+
+
+def test_hidden_option_is_never_proposed(run: Any) -> None:
+    assert "--dsn" not in run("migrate", "--dns", "x")[2]
+
+
 def test_the_command_prints_its_version_and_help(run: Any) -> None:
     assert run("--version")[0] == 0
     assert run("-h")[0] == 0
