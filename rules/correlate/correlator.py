@@ -123,7 +123,7 @@ class Correlator(msgspec.Struct):
         self._forget(incident)
 
     def drop(self, incident: IncidentState) -> None:
-        """A pending incident was no failure of its own: drop it without a notification."""
+        """A pending incident belongs to the end of its job: drop it without a notification."""
         self.forget(incident)
         for signal in incident.signals():
             self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))

@@ -58,7 +58,7 @@ class Circumstances:
 
     @property
     def is_running(self) -> bool:
-        """Whether the scheduler says that the job runs, so that its steps should go on."""
+        """Whether the scheduler says that the job runs, so that more steps should follow."""
         return self.state in _RUNNING_STATES
 
     @property

@@ -65,13 +65,13 @@ def decisive(
     Where steps are known, the job never went on after one that is not over. Elsewhere an open one comes first. Without
     jobs, one that is over counts too: a link that was down and came back is still what the log shows.
     """
-    standing = [found for found in incidents if not found.is_over] or ([] if jobs else list(incidents))
+    unresolved = [found for found in incidents if not found.is_over] or ([] if jobs else list(incidents))
 
     def order(found: RankedIncident) -> tuple[bool, bool, str]:
         is_quiet = not found.is_open and not are_steps_known
         return not found.concerns(jobs), is_quiet, found.incident.first_seen
 
-    return min(standing, key=order, default=None)
+    return min(unresolved, key=order, default=None)
 
 
 def warnings(story: Story, failures: Sequence[Finding], rules: RuleSet) -> list[Candidate]:

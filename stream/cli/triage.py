@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from time import time_ns
+from typing import Any
 
 import click
 import msgspec
@@ -205,8 +206,16 @@ def _time_ns(text: str) -> int:
 
 
 def _with_valid_names(report: Triage) -> Triage:
-    evidence = tuple(msgspec.structs.replace(line, file=_shown(line.file)) for line in report.evidence)
-    return msgspec.structs.replace(report, files=tuple(map(_shown, report.files)), evidence=evidence)
+    """The report without bytes of file names that are not UTF-8, which JSON can't hold."""
+    return msgspec.convert(_valid(msgspec.to_builtins(report)), Triage)
+
+
+def _valid(document: Any) -> Any:
+    if isinstance(document, str):
+        return _shown(document)
+    if isinstance(document, dict):
+        return {name: _valid(content) for name, content in document.items()}
+    return [_valid(part) for part in document] if isinstance(document, list | tuple) else document
 
 
 def _shown(path: str) -> str:

@@ -140,17 +140,19 @@ def polled(second: float, task: int) -> str:
     return labelled(task, f"E{_moment(second):%m%d %H:%M:%S.%f}    991 coordination_service_agent.cc:332] {text}")
 
 
-def section_of(lines: Iterable[str], now: float | None = None, job_state: str = "") -> Section:
+def section_of(lines: Iterable[str], now: float | None = None, job_state: str = "", name: str = LOG) -> Section:
     """The job of a log with these lines, read as from a file that was written later."""
     with TemporaryDirectory() as folder:
-        log = write_log(Path(folder) / LOG, lines)
+        log = write_log(Path(folder) / name, lines)
         [section] = _reader().sections(JobLogs(str(log), (log,)), _as_of(now, job_state))
     return section
 
 
-def report_on(lines: Iterable[str], now: float | None = None, job_state: str = "", **facts: Any) -> Triage:
+def report_on(
+    lines: Iterable[str], now: float | None = None, job_state: str = "", name: str = LOG, **facts: Any
+) -> Triage:
     """The report on a log's lines, as of a second of the test; `facts` replace those of its story."""
-    story, incidents = section_of(lines, now, job_state)
+    story, incidents = section_of(lines, now, job_state, name)
     return triage(dataclasses.replace(story, **facts), incidents, the_rules(), _as_of(now, job_state))
 
 

@@ -58,7 +58,7 @@ STATUS: dict[str, Case] = {
         "",
         "completed",
     ),
-    "the-first-epoch-of-many": ([_epoch(1, 3)], None, "", "no-job"),
+    "the-first-epoch-of-many": ([_epoch(1, 3)], None, "", "unknown-death"),
     "many-epochs-of-more": ([_epoch(epoch, 30) for epoch in range(1, 12)], None, "", "unknown-death"),
     "the-last-epoch-of-many": ([_epoch(epoch, 3) for epoch in (1, 2, 3)], None, "", "completed"),
     "summary-failed": ([*AT_300, *FAILED], None, "", "failed"),
@@ -117,7 +117,6 @@ STATUS: dict[str, Case] = {
     "no-step-for-hours": ([*HEAD, absl(10, "Config param steps: 1000")], LATE, "RUNNING", "running"),
     "nothing-at-all": ([], None, "", "no-job"),
     "a-kernel-s-log": ([f"[ 9.123456] {XID}"], None, "", "no-job"),
-    "a-few-steps-of-a-longer-log": ([maxtext(step) for step in range(3)], None, "", "no-job"),
     "an-error-of-a-program": (VALUE_ERROR, None, "", "failed"),
     "a-second-run-after-a-failed-one": ([*AT_300, *FAILED, *HEAD, *steps(201, 300)], 1510, "", "running"),
     "a-second-run-that-died": ([*AT_300, *FAILED, *HEAD, *steps(201, 300)], LATE, "", "unknown-death"),
@@ -130,6 +129,14 @@ def test_the_status_follows_the_decision_table(
     lines: Sequence[str], now: float | None, job_state: str, expected: str
 ) -> None:
     assert report_on(lines, now, job_state).status == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, "no-job"), (9, "no-job"), (10, "unknown-death"), (200, "unknown-death")]
+)
+def test_a_few_steps_may_be_a_piece_of_a_longer_log(count: int, expected: str) -> None:
+    lines = [maxtext(step) for step in range(count)]
+    assert report_on(lines, name="pasted.log").status == expected
 
 
 def test_only_the_given_time_and_state_decide_whether_a_job_hangs() -> None:

@@ -121,7 +121,7 @@ def test_a_folder_a_log_and_a_slurm_id_name_the_same_job(tmp_path: Path) -> None
     given = [folder, folder.with_name("7877-llama.log"), folder / "log", "7877"]
     found = [report_on(path, outputs=tmp_path / "outputs") for path in given]
     assert [report.path for report in found] == [str(path) for path in given]
-    same = [msgspec.structs.replace(report, path="", files=(), incidents=()) for report in found]
+    same = [msgspec.structs.replace(report, path="", files=(), incident=None, incidents=()) for report in found]
     assert same == [same[0]] * 4
 
 
