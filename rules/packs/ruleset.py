@@ -21,6 +21,9 @@ NEAR_BYTES: Final = 4096
 HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved"})
 
 
+STEP_FIELDS: Final = {"step", "steps_total", "total_steps", "step_saved", "step_restored"}
+"""Whole numbers that some frameworks write as 3.2e+4."""
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.
@@ -99,8 +102,15 @@ class Rule:
         )
 
 
+_SCIENTIFIC: Final = re.compile(rb"\d+(?:\.\d+)?[eE]\+?\d{1,2}(?![\w.])")
+
+
 def _named_groups(found: re.Match[bytes]) -> dict[str, str]:
-    return {name: value.decode("utf-8", "replace") for name, value in found.groupdict().items() if value is not None}
+    groups = {name: value.decode("utf-8", "replace") for name, value in found.groupdict().items() if value is not None}
+    for name in groups.keys() & STEP_FIELDS:
+        if number := _SCIENTIFIC.match(found.string, found.start(name)):
+            groups[name] = str(round(float(number[0])))
+    return groups
 
 
 def _code(text: str) -> str:

@@ -65,8 +65,8 @@ _NOTHING: Final = {
 def _summary(assessment: Assessment) -> str:
     story, status, progress = assessment.story, assessment.status, assessment.progress
     sentences = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "The log shows no failure.")]
-    if not story.tail and not story.findings and status is Status.NO_JOB:
-        sentences = ["The log is empty."]
+    if status is Status.NO_JOB:
+        sentences = [_without_job(assessment)]
     if cause := assessment.cause:
         others = sum(finding.count for finding in assessment.run.failures) - 1
         sentences.append(f"It is first seen {_place(story, cause)}{_follow(others)}.")
@@ -74,9 +74,20 @@ def _summary(assessment: Assessment) -> str:
         sentences.append("The cancellation only ended a job that had already stalled.")
     if assessment.is_late_failure:
         sentences.append("All steps were completed by then: the job failed during shutdown.")
-    elif progress.last_step is not None and status is not Status.COMPLETED:
+    elif progress.last_step is not None and status not in (Status.COMPLETED, Status.NO_JOB):
         sentences.append(f"The last completed step is {progress.last_step}{_of(progress)}.")
     return " ".join(sentences)
+
+
+def _without_job(assessment: Assessment) -> str:
+    story, progress = assessment.story, assessment.progress
+    if assessment.spec:
+        return f"There is no job in this log. {assessment.spec.meaning}"
+    if progress.last_step is not None:
+        steps = f"steps {progress.first_step} to {progress.last_step}"
+        return f"The log shows {steps}, but neither the start nor the end of a job."
+    is_empty = story.lines == 0 or not (story.tail or story.facts or story.findings or story.files == ("stdin",))
+    return "The log is empty." if is_empty else "There is no job in this log, and nothing was found."
 
 
 def _follow(others: int) -> str:

@@ -40,11 +40,12 @@ def stage(story: Story, primary: str | None) -> str | None:
         return _with_part(failed, story) if failed == "Training" else failed
     if story.steps.last is not None or story.markers:
         return _with_part("Training", story)
-    if primary in _STAGE_OF_CLASS:
+    is_of_launcher = any(rule.startswith("job.") for rule in story.facts)
+    if is_of_launcher and primary in _STAGE_OF_CLASS:
         return _STAGE_OF_CLASS[primary]
     if stated := story.fact("job.stage", "stage"):
         return stated
-    is_starting = any(rule.startswith(("placement.", "job.")) for rule in story.facts)
+    is_starting = is_of_launcher or any(rule.startswith("placement.") for rule in story.facts)
     return "initialisation" if is_starting else None
 
 
