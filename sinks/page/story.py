@@ -13,6 +13,7 @@ from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.sinks.clickhouse import operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.operator_actions import proposed_matchers
 from epicenter.sinks.page import views
 from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
@@ -40,11 +41,9 @@ class Story(msgspec.Struct, frozen=True):
     silence: Silence | None
 
 
-def load_story(client: Client, incident_id: str, now_ns: int) -> Story | None:
-    """The story of an incident by its id or a unique prefix; None if there is no such incident."""
-    incident = reading.get_incident(client, incident_id)
-    if incident is None:
-        return None
+def load_story(client: Client, incident_id: str, now_ns: int) -> Story:
+    """The story of an incident, as `named_incident` finds it."""
+    incident = named_incident(client, incident_id)
     full_id = incident.incident_id
     ranks, rank_count = reading.incident_ranks(client, full_id)
     return Story(

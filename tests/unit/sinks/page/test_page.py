@@ -325,7 +325,7 @@ async def test_acknowledgement_is_shown_on_incident_list_and_job(browser: Browse
         (ID, {"who": "ada", "extra": 1}, 400, "extra"),
         (ID, {"who": "ada", "note": "x" * 2_001}, 400, "note"),
         (ID, [], 400, "object"),
-        ("nope", {"who": "ada"}, 404, "no incident has this id"),
+        ("nope", {"who": "ada"}, 404, "nope: no such incident"),
         ("merged", {"who": "ada"}, 409, f"merged into {ID}: acknowledge that one"),
     ],
 )
