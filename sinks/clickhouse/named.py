@@ -56,5 +56,5 @@ def the_one(what: str, name: str, candidates: Sequence[tuple[str, str]]) -> str:
         return ids[0]
     lines = [f"  {candidate}  {sanitize(about)}" for candidate, about in candidates[:MAX_CANDIDATES]]
     more = ["  …"] if len(ids) > MAX_CANDIDATES else []
-    ask = f"{shown}: write more of the id, at least {MIN_LENGTH} characters. These begin like this:"
-    raise UnknownIdError("\n".join([ask, *lines, *more]))
+    request = f"{shown}: write more of the id, at least {MIN_LENGTH} characters. These begin like this:"
+    raise UnknownIdError("\n".join([request, *lines, *more]))

@@ -44,8 +44,8 @@ def test_name_means_one_incident(client: Client, name: str, meant: str) -> None:
 def test_ambiguous_start_lists_the_candidates(client: Client) -> None:
     with pytest.raises(UnknownIdError) as raised:
         named_incident(client, "3f2a")
-    asked, *listed = str(raised.value).splitlines()
-    assert asked == "3f2a: write more of the id, at least 3 characters. These begin like this:"
+    request, *listed = str(raised.value).splitlines()
+    assert request == "3f2a: write more of the id, at least 3 characters. These begin like this:"
     assert [line.split()[:2] for line in listed] == [["3f2a1", "open"], ["3f2a2", "open"]]
     assert an_incident().failure_class in listed[0]
 
