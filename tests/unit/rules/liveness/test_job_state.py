@@ -132,7 +132,7 @@ def test_a_node_without_logs_is_lost_while_the_job_advances(engine: Engine) -> N
         (["progress.finished", "slurm.step_failed"], JobEnd.COMPLETED),
     ],
 )
-def test_an_ended_job_says_how_as_far_as_its_lines_do(engine: Engine, rules: list[str], end: JobEnd) -> None:
+def test_an_ended_job_has_the_end_that_its_lines_report(engine: Engine, rules: list[str], end: JobEnd) -> None:
     engine.add([a_match(rule, 590 + number, "n1", "A") for number, rule in enumerate(rules)], [])
     found = state(engine, of_all(117), 700)
     assert (found.phase, found.end, found.behind) == (JobPhase.ENDED, end, ())
