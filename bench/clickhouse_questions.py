@@ -8,10 +8,10 @@ from bench.clickhouse_fill import BIG_INCIDENT, BIG_JOB
 from epicenter.rules.errors import InputError
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.jobs import list_jobs, list_ranks
+from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.clickhouse.reading import (
     IncidentFilter,
     find_incidents,
-    get_incident,
     incident_changes,
     incident_deliveries,
     incident_groups,
@@ -25,7 +25,7 @@ PAGE: int = 100
 
 def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
     """Name and query."""
-    big = get_incident(client, BIG_INCIDENT)
+    big = named_incident(client, BIG_INCIDENT)
     if big is None:
         raise InputError(f"{BIG_INCIDENT}: the store was not filled")
     filters = {
@@ -39,8 +39,8 @@ def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
     }
     for name, wanted in filters.items():
         yield f"page: incidents {name}", lambda wanted=wanted: find_incidents(client, wanted, PAGE)
-    yield "page: one incident", lambda: get_incident(client, BIG_INCIDENT)
-    yield "page: one incident by a prefix of its id", lambda: get_incident(client, BIG_INCIDENT[:6])
+    yield "page: one incident", lambda: named_incident(client, BIG_INCIDENT)
+    yield "page: one incident by a prefix of its id", lambda: named_incident(client, BIG_INCIDENT[:6])
     yield "page: groups", lambda: incident_groups(client)
     yield "page: newest change", lambda: newest_change(client)
     yield "page: similar incidents", lambda: similar_incidents(client, big)

@@ -18,13 +18,14 @@ from epicenter.rules.event_time.ordering import heartbeat_order, match_order, pl
 from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.event_time.waiting_list import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
+from epicenter.rules.liveness.job_state import end_of
 from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.ledger import Gap, Joined
+from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
@@ -189,6 +190,10 @@ class Engine:
         self._newest_verdict = next(reversed(verdicts), None)
         return [gap for verdict in reversed(new) if (gap := gap_of(verdict))]
 
+    def job_states(self) -> list[JobState]:
+        """The newest state of each job that was checked or changed since the last call."""
+        return self._state.liveness.take_states()
+
     def _fire_before(self, end_ns: int) -> None:
         """Fire timers due before then, in order of time; at the same time first liveness, then windows."""
         liveness, lifecycle = self._state.liveness, self._state.lifecycle
@@ -212,9 +217,8 @@ class Engine:
             self._detect(signal)
             return
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
-            is_finished = signal.role == "finished"
             origin = (signal.cluster, signal.job, signal.node)
-            self._on_verdicts(self._state.liveness.end(*origin, is_finished, signal.event_time_ns))
+            self._on_verdicts(self._state.liveness.end(*origin, end_of(signal), signal.event_time_ns))
         self._on_placement(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         if signal.role == "root":
             jobs = self._state.lifecycle.correlator.jobs_of(signal)

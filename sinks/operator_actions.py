@@ -15,8 +15,9 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.rules.packs.vocabulary import vocabulary
-from epicenter.sinks.clickhouse import operator_actions, reading
+from epicenter.sinks.clickhouse import operator_actions
 from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.named import named_incident, the_one
 
 MAX_SILENCE_NS: Final = duration_ns("90d")
 ShortText = Annotated[str, msgspec.Meta(max_length=200)]
@@ -96,10 +97,11 @@ def give_feedback(client: Client, incident_id: str, form: FeedbackForm, now_ns: 
     """Store feedback on an incident, given by its id or a unique prefix.
 
     Raises:
-        RefusedError: there is no such incident, or the form is wrong.
+        UnknownIdError: there is no such incident.
+        RefusedError: the form is wrong.
     """
     _check_feedback(form)
-    incident = _incident(client, incident_id)
+    incident = named_incident(client, incident_id)
     feedback = operator_actions.Feedback(
         incident_id=incident.incident_id,
         who=form.who.strip() or "someone",
@@ -117,7 +119,8 @@ def acknowledge(client: Client, incident_id: str, form: AcknowledgementForm, now
     """Store an acknowledgement or its withdrawal; the incident is given by its id or a unique prefix.
 
     Raises:
-        RefusedError: there is no such incident, it was merged into another one, or the name is missing.
+        UnknownIdError: there is no such incident.
+        RefusedError: it was merged into another one, or the name is missing.
     """
     who = form.who.strip()
     if not form.undo:
@@ -163,7 +166,7 @@ def silence_all(client: Client, form: SilenceAllForm, now_ns: int) -> list[Silen
     Raises:
         RefusedError: the form is wrong, or one of them can't be silenced; then none is.
     """
-    proposed = [proposed_matchers(_incident(client, incident_id)) for incident_id in form.incident_ids]
+    proposed = [proposed_matchers(named_incident(client, incident_id)) for incident_id in form.incident_ids]
     created = {silence.silence_id: silence for silence in (_new_silence(labels, form, now_ns) for labels in proposed)}
     operator_actions.write_silences(client, *created.values())
     return list(created.values())
@@ -180,27 +183,19 @@ def end_silence(client: Client, silence_id: str, now_ns: int) -> Silence:
     """Expire an active silence now, given by its id or a unique prefix.
 
     Raises:
-        RefusedError: no active silence has this id, or several do.
+        UnknownIdError: no active silence has this id, or several do.
     """
     active = operator_actions.list_silences(client, ending_after_ns=now_ns)
-    found = [silence for silence in active if silence.silence_id.startswith(silence_id)]
-    if len(found) != 1 or not silence_id:
-        problem = "several active silences have" if found else "no active silence has"
-        raise RefusedError(f"{problem} an id that begins like this", HTTPStatus.NOT_FOUND)
-    ended = msgspec.structs.replace(found[0], ends_ns=now_ns, changed_ns=now_ns)
+    found = {silence.silence_id: silence for silence in active if silence.silence_id.startswith(silence_id)}
+    about = [(each, f"{silence.who}: {silence.reason}") for each, silence in found.items()]
+    chosen = found[the_one("active silence", silence_id, about)]
+    ended = msgspec.structs.replace(chosen, ends_ns=now_ns, changed_ns=now_ns)
     operator_actions.write_silences(client, ended)
     return ended
 
 
-def _incident(client: Client, incident_id: str) -> Incident:
-    incident = reading.get_incident(client, incident_id)
-    if incident is None:
-        raise RefusedError("no incident has this id", HTTPStatus.NOT_FOUND)
-    return incident
-
-
 def _unmerged(client: Client, incident_id: str) -> Incident:
-    incident = _incident(client, incident_id)
+    incident = named_incident(client, incident_id)
     if incident.merged_into:
         raise RefusedError(
             f"this incident was merged into {incident.merged_into}: acknowledge that one", HTTPStatus.CONFLICT

@@ -209,11 +209,16 @@ class JobProgress(msgspec.Struct):
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
             waits += [PHASE_NS, 2 * self.longest_by_phase_ns.get(self.phase, 0)]
-        stride = max(1, _median(self.strides))
+        stride = self.usual_stride
         last_step = self.written_last_step
         if not self.passed.issuperset(self._periods_between(last_step, last_step + 2 * stride)):
             waits += [PHASE_NS, 2 * self.longest_round_ns]
         return max(waits)
+
+    @property
+    def usual_stride(self) -> int:
+        """The usual number of steps from one report to the next."""
+        return max(1, _median(self.strides))
 
     def late_ns(self) -> int:
         """How long after its last step the next report is late if there is no pause, in ns."""
@@ -271,7 +276,7 @@ class JobProgress(msgspec.Struct):
 
     def _record_pause(self, gap_ns: int, step: int) -> None:
         is_announced = self._is_in_phase and self.phase_ns <= self.reported_ns + MIN_SLACK_NS
-        at_round = self._periods_between(self.written_reported_step, step + max(1, _median(self.strides)))
+        at_round = self._periods_between(self.written_reported_step, step + self.usual_stride)
         if self.is_trusted and gap_ns > self.late_ns() and not is_announced and not at_round:
             self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.model.heartbeats import Heartbeat, NodeCount, Step, WorldSize
+from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.times import NS_PER_S
 
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
@@ -38,7 +39,8 @@ class JobWatch(msgspec.Struct):
     `nodes` have had lines of the job. `attempt_ns` is the first step since it last went back to a checkpoint.
     `ranks_placed` are the ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts.
     `verdict` is the current one. `suspect` is the rank that lagged at the last check, at `suspect_step`, `suspect_lag`
-    steps behind: a rank with a slow clock lags too, but does not fall further behind.
+    steps behind: a rank with a slow clock lags too, but does not fall further behind. `named_node` and `named_rank` are
+    those of the newest verdict, `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`.
     """
 
     progress: JobProgress
@@ -59,6 +61,11 @@ class JobWatch(msgspec.Struct):
     suspect_lag: int = 0
     suspect_step: int = 0
     lost_nodes: set[str] = set()
+    named_node: str = ""
+    named_rank: int | None = None
+    verdict_text: str = ""
+    end: JobEnd = JobEnd.UNKNOWN
+    shown_phase: JobPhase | None = None
 
     def observe(self, heartbeat: Heartbeat) -> None:
         """Record that the job is alive on a node."""

@@ -247,11 +247,15 @@ def not_started(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int
 
 def kept_up(watch: JobWatch) -> list[Member]:
     """The ranks that reported several steps, one of them shortly before the job's last."""
-    progress = watch.progress
-    since_ns = progress.last_step_ns - max(_SHORTLY_BEFORE_NS, 10 * (progress.pace_ns or 0))
+    since_ns = recent_since_ns(watch.progress)
     return [
         member for member in watch.members.values() if member.reports >= REPORTS_TO_COUNT and member.step_ns >= since_ns
     ]
+
+
+def recent_since_ns(progress: JobProgress) -> int:
+    """From when on a step counts as shortly before the job's last."""
+    return progress.last_step_ns - max(_SHORTLY_BEFORE_NS, 10 * (progress.pace_ns or 0))
 
 
 def laggard(watch: JobWatch, now_ns: int) -> str:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_steps
+from epicenter.rules.liveness.job_state import ADVANCING, OBSERVED, job_state, stronger_end, unreported_end
 from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
 from epicenter.rules.liveness.state import JobWatch, job_key, new_watch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
@@ -29,6 +30,7 @@ from epicenter.rules.liveness.verdict import (
     FINISHED,
     HUNG,
     SHIPPER_SILENT,
+    STRAGGLER,
     STRENGTH,
     Finding,
     Verdict,
@@ -47,6 +49,7 @@ from epicenter.rules.model.heartbeats import (
     Step,
     WorldSize,
 )
+from epicenter.rules.model.ledger import JobEnd, JobState
 from epicenter.rules.model.times import NS_PER_S
 
 HOUR_NS: Final = 3600 * NS_PER_S
@@ -73,6 +76,8 @@ class HeartbeatEffect(NamedTuple):
 class LivenessWatch(msgspec.Struct):
     """The jobs and nodes with heartbeats in the last 24 hours of event time, and the newest verdicts.
 
+    `changed_states` are the states of jobs since they were last taken: at each change, and at each check.
+
     Heartbeats come in event-time order. `wake` returns verdicts at the time that they were due.
     """
 
@@ -81,6 +86,7 @@ class LivenessWatch(msgspec.Struct):
     timers: Timers = []
     verdicts: list[Verdict] = []
     swept_hour: int = 0
+    changed_states: dict[str, JobState] = {}
 
     @property
     def next_due_ns(self) -> int | None:
@@ -106,12 +112,16 @@ class LivenessWatch(msgspec.Struct):
         if watch is None:
             watch = self.jobs[key] = new_watch(heartbeat)
         watch.observe(heartbeat)
+        if watch.shown_phase is None:
+            self._show(key, watch, heartbeat.event_time_ns)
         attempt = watch.progress.attempt
         if not self._advances(key, watch, heartbeat):
             return HeartbeatEffect(False, False, [])
-        return HeartbeatEffect(
-            True, watch.progress.attempt != attempt, self._on_step(key, watch, heartbeat.event_time_ns)
-        )
+        is_new_attempt = watch.progress.attempt != attempt
+        verdicts = self._on_step(key, watch, heartbeat.event_time_ns)
+        if is_new_attempt or watch.shown_phase not in ADVANCING:
+            self._show(key, watch, heartbeat.event_time_ns)
+        return HeartbeatEffect(True, is_new_attempt, verdicts)
 
     def record_root_cause(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
         """A line reported a root cause that concerns these jobs: their next pause is not an ordinary one."""
@@ -126,22 +136,32 @@ class LivenessWatch(msgspec.Struct):
         watch = self.jobs.get(job_key(cluster, job, node))
         return watch is None or not watch.is_straggling
 
-    def end(self, cluster: str, job: str, node: str, is_finished: bool, time_ns: int) -> list[Verdict]:
+    def end(self, cluster: str, job: str, node: str, end: JobEnd, time_ns: int) -> list[Verdict]:
         """The job or its scheduler reported its end: from now on missing logs mean nothing. Returns the last verdicts.
 
         If it was cancelled after at least half of `PHASE_NS` without a step, it had hung. After less, only a stronger
         verdict than `hung` counts.
         """
         key = job_key(cluster, job, node)
-        watch = self.jobs.get(key)
-        if watch is None or watch.progress.has_ended:
+        watch, is_finished = self.jobs.get(key), end is JobEnd.COMPLETED
+        if watch is None:
+            return []
+        if watch.progress.has_ended:
+            self._correct_end(key, watch, end, time_ns)
             return []
         seen = [] if is_finished and not watch.progress.is_stalled else self._final_verdicts(watch, time_ns)
         watch.progress.end(is_finished)
+        watch.end = end
         name, last = FINISHED if is_finished else CANCELLED, watch.progress.last_step
         text = "it reported no step" if last is None else f"the last step was {last}"
         self._record(watch, Finding(name, text=text), time_ns)
         return seen
+
+    def take_states(self) -> list[JobState]:
+        """The newest state of each job that was checked or changed since the last call."""
+        taken = list(self.changed_states.values())
+        self.changed_states.clear()
+        return taken
 
     def wake(self) -> list[Verdict]:
         """The verdicts of the first timer, at its time."""
@@ -226,11 +246,14 @@ class LivenessWatch(msgspec.Struct):
             return []
         is_stalled = watch.progress.is_stalled
         set_check_timer(self.timers, key, watch, now_ns + (CHECK_AGAIN_NS if is_stalled else CHECK_EVERY_NS))
-        if not is_stalled:
+        if is_stalled:
+            verdicts = self._stronger_verdict(watch, now_ns)
+        else:
             behind = falling_behind(watch, now_ns)
             findings = [*([behind] if behind else []), *lost_nodes(watch, self.streams, now_ns)]
-            return [self._record(watch, finding, now_ns) for finding in findings]
-        return self._stronger_verdict(watch, now_ns)
+            verdicts = [self._record(watch, finding, now_ns) for finding in findings]
+        self._show(key, watch, now_ns)
+        return verdicts
 
     def _stronger_verdict(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         """A stronger verdict than the current one, if the evidence now allows one."""
@@ -263,8 +286,21 @@ class LivenessWatch(msgspec.Struct):
 
     def _record(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
         recorded = Verdict.of(watch, finding, now_ns)
+        if finding.verdict in (watch.verdict, STRAGGLER):
+            watch.named_node, watch.named_rank, watch.verdict_text = finding.node, finding.rank, finding.text
+        self._show(job_key(recorded.cluster, recorded.job, watch.progress.node), watch, now_ns)
         self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], recorded]
         return recorded
+
+    def _correct_end(self, key: str, watch: JobWatch, end: JobEnd, now_ns: int) -> None:
+        if (stronger := stronger_end(watch.end, end)) != watch.end:
+            watch.end = stronger
+            self._show(key, watch, now_ns)
+
+    def _show(self, key: str, watch: JobWatch, now_ns: int) -> None:
+        if watch.progress.job:
+            state = self.changed_states[key] = job_state(watch, now_ns)
+            watch.shown_phase = state.phase
 
     def _sweep(self, time_ns: int) -> None:
         hour = time_ns // HOUR_NS
@@ -276,11 +312,16 @@ class LivenessWatch(msgspec.Struct):
             for key, watched in self.jobs.items()
             if watched.last_seen_ns // HOUR_NS < hour - _retention_hours(watched)
         ]:
-            del self.jobs[key]
+            self._forget(key, time_ns)
         for key in [
             key for key, watched in self.streams.items() if watched.last_seen_ns // HOUR_NS < hour - FORGET_HOURS
         ]:
             del self.streams[key]
+
+    def _forget(self, key: str, time_ns: int) -> None:
+        watch = self.jobs.pop(key)
+        if watch.shown_phase in OBSERVED:
+            self.changed_states[key] = unreported_end(watch, time_ns)
 
 
 def _retention_hours(watch: JobWatch) -> int:

@@ -56,7 +56,11 @@ class RankedCause(msgspec.Struct, frozen=True):
 
 
 class ChainLink(msgspec.Struct, frozen=True):
-    """One step of the cascade, as the reports show it; times are ISO 8601, UTC."""
+    """One step of the cascade, as the reports show it; times are ISO 8601, UTC.
+
+    A line that comes after a wait has an `onset` before its `event_time`, and not to the moment: it lies between
+    `onset_earliest` and `onset_latest`. Both are empty where the line comes at the onset.
+    """
 
     event_time: str
     onset: str
@@ -65,6 +69,8 @@ class ChainLink(msgspec.Struct, frozen=True):
     failure_class: str = msgspec.field(name="class")
     role: str
     text: str
+    onset_earliest: str = ""
+    onset_latest: str = ""
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -113,6 +119,16 @@ class Check(msgspec.Struct, frozen=True):
     answer: str
 
 
+class Command(msgspec.Struct, frozen=True):
+    """One line for the reader's shell, quoted and ready to paste. `scheduler` (slurm, kubernetes) is whose tool it is;
+    empty for tools of every machine.
+    """
+
+    purpose: str
+    scheduler: str
+    text: str
+
+
 class Change(msgspec.Struct, frozen=True):
     """Something that happened to an incident, in words; `time` is ISO 8601, UTC."""
 
@@ -146,8 +162,8 @@ class Incident(msgspec.Struct, frozen=True):
 
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` is the missing evidence, in words;
     empty if it is complete. `verdict` is what missing logs mean (hung, rank-dead, ...); empty if no logs are missing.
-    `resolved_by` is what ended it. `reopened` counts how often it came back after it was resolved.
-    `reopened` counts how often it came back after it was resolved. `checks` are made already; `next_steps` are left.
+    `resolved_by` is what ended it. `reopened` counts how often it came back after it was resolved. `checks` are made
+    already; `next_steps` are left, and `commands` carry out its `action`.
     """
 
     incident_id: str
@@ -179,3 +195,4 @@ class Incident(msgspec.Struct, frozen=True):
     reopened: int = 0
     resolved_by: Resolution = Resolution.NONE
     checks: tuple[Check, ...] = ()
+    commands: tuple[Command, ...] = ()

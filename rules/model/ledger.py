@@ -41,6 +41,64 @@ class Gap(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text: str
 
 
+class JobPhase(StrEnum):
+    """The state of a job by its steps and by what its missing logs mean. The values are stored and sent."""
+
+    NO_STEP = "no-step"
+    """No step was seen yet, or none is numbered."""
+
+    IN_STEP = "in-step"
+    BEHIND = "behind"
+    """It advances, but one rank holds it back, or some ranks are at an earlier step."""
+
+    STALLED = "stalled"
+    NEVER_STARTED = "never-started"
+    LOGS_MISSING = "logs-missing"
+    """No logs from the whole cluster: whether the job advances is not known."""
+
+    ENDED = "ended"
+
+
+class JobEnd(StrEnum):
+    """How a job ended, as far as its lines say. The values are stored and sent."""
+
+    UNKNOWN = ""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+    EVICTED = "evicted"
+    TIME_LIMIT = "time-limit"
+    UNREPORTED = "unreported"
+    """Its lines stopped, and none reports an end."""
+
+
+class JobState(msgspec.Struct, frozen=True, array_like=True):
+    """The state of a job as of `time_ns`, by its liveness.
+
+    `since_ns` is its last step, or its first line. `attempt_ns` is when its newest attempt began; earlier steps no
+    longer count. `verdict` is the liveness verdict if it does not advance, with the `node` and `rank` that stopped
+    first, as far as they are known. Of the ranks that report steps, those `behind` are at an earlier step, those
+    `quiet` no longer report any although the job advances. `lost_nodes` stopped logging although the job advances.
+    """
+
+    cluster: str
+    job: str
+    time_ns: int
+    phase: JobPhase
+    since_ns: int
+    attempt_ns: int
+    end: JobEnd = JobEnd.UNKNOWN
+    verdict: str = ""
+    node: str = ""
+    rank: int | None = None
+    text: str = ""
+    world_size: int = 0
+    behind: tuple[int, ...] = ()
+    quiet: tuple[int, ...] = ()
+    lost_nodes: tuple[str, ...] = ()
+
+
 class Outcome(StrEnum):
     """What became of a notification at one target, or why there was none. The values are stored and sent."""
 

@@ -13,7 +13,7 @@ from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import iso_from_ns, iso_ns
 from epicenter.sinks.clickhouse.client import Client
-from epicenter.sinks.clickhouse.reading import MIN_PREFIX_LENGTH
+from epicenter.sinks.clickhouse.named import MAX_CANDIDATES, the_one
 from epicenter.sinks.clickhouse.rows import Columns
 
 REPLAYS: Final[Columns] = (
@@ -67,17 +67,20 @@ class StoredDeadLetters:
         )
         return [_document(row) for row in found]
 
-    def get(self, dead_letter_id: str) -> dict[str, Any] | None:
-        """The document with key and value in base64, by id or unique prefix; None if there is none."""
+    def get(self, dead_letter_id: str) -> dict[str, Any]:
+        """The document with key and value in base64, by id or unique prefix.
+
+        Raises:
+            UnknownIdError: there is none, or there are several.
+        """
         found = self._client.query(
             f"SELECT {_SUMMARY}, base64Encode(key), base64Encode(value) FROM ({_DEAD_LETTERS})"
-            " WHERE startsWith(dead_letter_id, {prefix:String}) ORDER BY dead_letter_id LIMIT 2",
-            {"prefix": dead_letter_id},
+            " WHERE startsWith(dead_letter_id, {prefix:String}) ORDER BY dead_letter_id LIMIT {limit:UInt32}",
+            {"prefix": dead_letter_id, "limit": MAX_CANDIDATES + 1},
         )
-        if found and (found[0][0] == dead_letter_id or (len(found) == 1 and len(dead_letter_id) >= MIN_PREFIX_LENGTH)):
-            *summary, key, value = found[0]
-            return {**_document(summary), "key_base64": key, "value_base64": value}
-        return None
+        documents = {row[0]: {**_document(row[:-2]), "key_base64": row[-2], "value_base64": row[-1]} for row in found}
+        about = [(each, f"{document['source']}:{document['offset']}") for each, document in documents.items()]
+        return documents[the_one("dead letter", dead_letter_id, about)]
 
     def never_replayed(self, selected: DeadLetterFilter) -> list[str]:
         """The ids of dead letters that were never replayed, in the order received."""

@@ -10,7 +10,6 @@ from epicenter.rules.model.incident import Incident
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.text.incident_document import decode_incident
 
-MIN_PREFIX_LENGTH: Final = 3
 MAX_REVISIONS: Final = 2_000
 
 
@@ -82,19 +81,6 @@ def condition_of(selected: IncidentFilter) -> tuple[str, dict[str, Any]]:
     parameters = {name: value for name, value in msgspec.structs.asdict(selected).items() if value}
     conditions = [_CONDITIONS[name] for name in parameters] + ([] if selected.status else ["merged_into = ''"])
     return " AND ".join(conditions), parameters
-
-
-def get_incident(client: Client, incident_id: str) -> Incident | None:
-    """The incident by its id or a unique prefix of `MIN_PREFIX_LENGTH` characters; None if there is not exactly one."""
-    found = client.query(
-        "SELECT incident_id, document FROM incidents FINAL WHERE startsWith(incident_id, {prefix:String})"
-        " ORDER BY incident_id LIMIT 2",
-        {"prefix": incident_id},
-    )
-    # A full id sorts before every id that it is a prefix of.
-    if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= MIN_PREFIX_LENGTH)):
-        return _stored(*found[0])
-    return None
 
 
 def get_revision(client: Client, incident_id: str, revision: int) -> Incident | None:

@@ -10,7 +10,7 @@ import stamina
 from epicenter.rules.errors import TransientError
 from epicenter.rules.model.heartbeats import Heartbeat
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
+from epicenter.rules.model.ledger import DeadLetter, Delivery, Gap, JobState, Joined, Sample
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.sinks.clickhouse import rows as shapes
 from epicenter.sinks.clickhouse.client import Client
@@ -39,6 +39,7 @@ class ClickHouseSink:
         deliveries: Sequence[Delivery] = (),
         samples: Sequence[Sample] = (),
         dead_letters: Sequence[DeadLetter] = (),
+        job_states: Sequence[JobState] = (),
     ) -> None:
         """Write everything; on return it is stored. After a failure, write everything again.
 
@@ -58,6 +59,7 @@ class ClickHouseSink:
             shapes.liveness_rows(heartbeats),
             shapes.progress_rows(heartbeats),
             shapes.placement_rows(rank_placements),
+            shapes.job_state_rows(job_states),
             shapes.signal_rows(signals),
             shapes.delivery_rows(deliveries),
             shapes.sample_rows(samples),

@@ -12,6 +12,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.sinks.clickhouse import jobs, lines, operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.evidence.ranges import ranges
 
 Parameters = Mapping[str, str]
@@ -36,12 +37,8 @@ def answer(client: Client, question: str, parameters: Parameters) -> Answer:
 
 def _incident(client: Client, parameters: Parameters) -> Incident | None:
     """By `id`, a unique prefix or `newest`; at `revision` if given."""
-    incident_id, revision = parameters.get("id", ""), _number(parameters, "revision", 0)
-    if incident_id == "newest":
-        incident = next(iter(reading.find_incidents(client, reading.IncidentFilter(), 1)), None)
-    else:
-        incident = reading.get_incident(client, incident_id)
-    if incident is None or revision in (0, incident.revision):
+    incident, revision = named_incident(client, parameters.get("id", "")), _number(parameters, "revision", 0)
+    if revision in (0, incident.revision):
         return incident
     return reading.get_revision(client, incident.incident_id, revision)
 
@@ -89,9 +86,7 @@ def _incidents(client: Client, parameters: Parameters) -> Any:
 
 def _similar(client: Client, parameters: Parameters) -> Any:
     """Incidents with the same class, node, GPU or job as `id`, at most `limit`."""
-    incident = reading.get_incident(client, parameters.get("id", ""))
-    if incident is None:
-        return None
+    incident = named_incident(client, parameters.get("id", ""))
     return reading.similar_incidents(client, incident, min(_number(parameters, "limit", 8), MAX_LISTED))
 
 

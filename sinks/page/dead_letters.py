@@ -10,7 +10,7 @@ from aiohttp import web
 from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter
 
 ListDeadLetters = Callable[[DeadLetterFilter, int], Awaitable[Sequence[dict[str, Any]]]]
-GetDeadLetter = Callable[[str], Awaitable[dict[str, Any] | None]]
+GetDeadLetter = Callable[[str], Awaitable[dict[str, Any]]]
 
 
 PATH: Final = "/api/dead-letters"
@@ -33,7 +33,6 @@ def dead_letter_routes(list_dead_letters: ListDeadLetters, get_dead_letter: GetD
 
     async def get(request: web.Request) -> web.Response:
         """One dead letter with its key and value in base64."""
-        document = await get_dead_letter(request.match_info["id"])
-        return web.json_response(document or {"error": "no dead letter has this id"}, status=200 if document else 404)
+        return web.json_response(await get_dead_letter(request.match_info["id"]))
 
     return [route for path in (PATH, FORMER_PATH) for route in (web.get(path, find), web.get(f"{path}/{{id}}", get))]

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from epicenter.rules.errors import PipelineError
+from epicenter.sinks.clickhouse.named import UnknownIdError
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.sinks.operator_actions import RefusedError
 from epicenter.sinks.page.render import html_response, json_response
@@ -69,9 +70,13 @@ async def only_own_pages_write(request: web.Request, handler: Handler) -> web.St
 
 @web.middleware
 async def store_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer 503 when the store fails; the open page retries."""
+    """Answer 404 for an id that means nothing or several things, 503 when the store fails; the open page retries."""
     try:
         return await handler(request)
+    except UnknownIdError as error:
+        if request.path.startswith("/api/"):
+            return json_response({"error": str(error)}, status=404)
+        return html_response("missing.html", status=404, what="Incident not found", why=str(error))
     except PipelineError as error:
         if request.path.startswith("/api/"):
             return json_response({"error": sanitize(str(error))}, status=503)

@@ -11,27 +11,36 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.incident import ChainLink, Incident
 from epicenter.sinks.page.timescale import Break, Tick, TimeScale, scale_of
 from epicenter.sinks.text import humanize
 
-WIDE_PX: Final = 1080
+WIDE_PX: Final = 900
 NARROW_PX: Final = 352
 MAX_LANES: Final = 6
 ROW_PX: Final = 30
+NARROW_ROW_PX: Final = 38
+EARLIER: Final = "earlier"
+"""The role of a link that was logged before the root cause began: it is no consequence."""
 LANE_GAP_PX: Final = 14
 AXIS_PX: Final = 30
 CHARACTER_PX: Final = 6.7
 NAME_CHARACTER_PX: Final = 7.4
 MAX_ARROWS: Final = 12
+NO_NODE: Final = "no node"
 MERGE_PX: Final = 16
 BEND_PX: Final = 12
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """One class of failure on a lane: it began at `x` and was logged at `logged_x`. Close links share a mark."""
+    """One class of failure on a lane: it began at `x` and was logged at `logged_x`. Close links share a mark.
 
+    An onset that is only estimated lies between `from_x` and `to_x`.
+    """
+
+    from_x: float
     x: float
+    to_x: float
     logged_x: float
     y: float
     role: str
@@ -44,9 +53,10 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """One node, or several folded together; the name is at `name_x`, `name_y`."""
+    """One node, or several folded together: then `node` is empty. The name is at `name_x`, `name_y`."""
 
     name: str
+    node: str
     y: float
     height: float
     name_x: float
@@ -82,6 +92,8 @@ class _Link(msgspec.Struct, frozen=True):
     failure_class: str
     onset_ns: int
     logged_ns: int
+    earliest_ns: int
+    latest_ns: int
 
 
 def lay_out(incident: Incident, width: float = WIDE_PX) -> Lanes | None:
@@ -96,7 +108,8 @@ def lay_out(incident: Incident, width: float = WIDE_PX) -> Lanes | None:
     names = _lane_names(links)
     folded = _folded(incident, links)
     left = 10.0 if is_narrow else min(220.0, max(len(name) * NAME_CHARACTER_PX + 30 for name in (*names, folded)))
-    scale = scale_of([time for link in links for time in (link.onset_ns, link.logged_ns)], left + 6, width - 14)
+    times = [time for link in links for time in (link.earliest_ns, link.onset_ns, link.logged_ns)]
+    scale = scale_of(times, left + 6, width - 14)
     lanes: list[Lane] = []
     top = 8.0
     for number, name in enumerate(names):
@@ -114,32 +127,43 @@ def lay_out(incident: Incident, width: float = WIDE_PX) -> Lanes | None:
         lanes=tuple(lanes),
         ticks=scale.ticks(),
         breaks=scale.breaks(),
-        arrows=_arrows(incident, lanes),
+        arrows=_arrows(incident, lanes, is_narrow),
     )
 
 
 def _links(incident: Incident) -> list[_Link]:
-    found: list[_Link] = []
-    for link in incident.chain:
-        onset_ns, logged_ns = humanize.ns(link.onset), humanize.ns(link.event_time)
-        if onset_ns is not None and logged_ns is not None:
-            lane = link.node or "no node"
-            found.append(_Link(lane, link.role, link.failure_class, onset_ns, max(onset_ns, logged_ns)))
-    return found
+    root_ns = next((humanize.ns(link.onset) for link in incident.chain if link.role == "root"), None)
+    found = (_link(link, root_ns) for link in incident.chain)
+    return [link for link in found if link is not None]
+
+
+def _link(link: ChainLink, root_ns: int | None) -> _Link | None:
+    """The link with its onset not before that of the root cause, unless it was logged before: then it is no effect."""
+    onset_ns, logged_ns = humanize.ns(link.onset), humanize.ns(link.event_time)
+    if onset_ns is None or logged_ns is None:
+        return None
+    earliest_ns, latest_ns, role = onset_ns, onset_ns, link.role
+    if root_ns is not None and onset_ns < root_ns:
+        if logged_ns < root_ns:
+            role = EARLIER
+        else:
+            onset_ns = latest_ns = root_ns
+    logged_ns = max(onset_ns, logged_ns)
+    return _Link(link.node or NO_NODE, role, link.failure_class, onset_ns, logged_ns, earliest_ns, latest_ns)
 
 
 def _lane_names(links: Sequence[_Link]) -> list[str]:
     """The root's lane, then the others in chain order; links without a node are last."""
     root = next((link.lane for link in links if link.role == "root"), links[0].lane)
-    others = sorted(dict.fromkeys(link.lane for link in links if link.lane != root), key=lambda name: name == "no node")
+    others = sorted(dict.fromkeys(link.lane for link in links if link.lane != root), key=lambda name: name == NO_NODE)
     return [root, *others][:MAX_LANES]
 
 
 def _folded(incident: Incident, links: Sequence[_Link]) -> str:
     shown = set(_lane_names(links))
-    more = len({*incident.nodes, *(link.lane for link in links)} - shown - {"no node"})
+    more = len({*incident.nodes, *(link.lane for link in links)} - shown - {NO_NODE})
     total = incident.blast_radius.nodes
-    more = max(more, total - len(shown - {"no node"}))
+    more = max(more, total - len(shown - {NO_NODE}))
     return f"and {humanize.count(more, 'more node')}" if more > 0 else ""
 
 
@@ -155,11 +179,13 @@ def _lane(
 ) -> Lane:
     head = 20.0 if is_narrow else 0.0
     rows: list[float] = []
-    marks = [_mark(group, scale, top + head, rows) for group in _groups(links, scale)]
-    height = head + max(1, len(rows)) * ROW_PX - (ROW_PX - 12 if is_folded and is_narrow else 0)
+    row_px = NARROW_ROW_PX if is_narrow else ROW_PX
+    marks = [_mark(group, scale, top + head, rows, is_narrow) for group in _groups(links, scale)]
+    height = head + max(1, len(rows)) * row_px - (row_px - 12 if is_folded and is_narrow else 0)
     name_y = top + 14 if is_narrow else top + ROW_PX / 2 + 4
     name_x = 4.0 if is_narrow else 2.0
-    return Lane(name, top, height, name_x, name_y, is_root, is_folded, tuple(marks))
+    node = "" if is_folded or name == NO_NODE else name
+    return Lane(name, node, top, height, name_x, name_y, is_root, is_folded, tuple(marks))
 
 
 def _groups(links: Sequence[_Link], scale: TimeScale) -> Iterable[list[_Link]]:
@@ -182,7 +208,7 @@ def _groups(links: Sequence[_Link], scale: TimeScale) -> Iterable[list[_Link]]:
     return sorted(groups, key=lambda group: (group[0].role != "root", group[0].onset_ns))
 
 
-def _mark(group: Sequence[_Link], scale: TimeScale, top: float, rows: list[float]) -> Mark:
+def _mark(group: Sequence[_Link], scale: TimeScale, top: float, rows: list[float], is_narrow: bool) -> Mark:
     """One mark with its label in the first row of the lane with room for both; `rows` holds each row's used width."""
     first = group[0]
     delay_ns = first.logged_ns - first.onset_ns
@@ -192,18 +218,30 @@ def _mark(group: Sequence[_Link], scale: TimeScale, top: float, rows: list[float
     label = first.failure_class + (f" ×{len(group)}" if len(group) > 1 else "")
     label += f", logged {humanize.length(delay_ns)} later" if is_delayed else ""
     width = len(label) * CHARACTER_PX
-    label_x, anchor, begin, end = _label_place(x, logged_x, width, scale, is_delayed)
+    from_x = scale.x(min(link.earliest_ns for link in group))
+    place = _place_above if is_narrow else _place_next_to
+    label_x, anchor, begin, end = place(x, logged_x, width, scale, is_delayed)
+    begin = min(begin, from_x)
     row = next((number for number, used_x in enumerate(rows) if used_x + 8 < begin), len(rows))
     rows[row:] = [*([end] if row == len(rows) else [max(end, rows[row])]), *rows[row + 1 :]]
-    y = top + row * ROW_PX + ROW_PX / 2
-    is_beside = label_x > logged_x or anchor == "end"
+    y = top + (row + 1) * NARROW_ROW_PX - 11 if is_narrow else top + row * ROW_PX + ROW_PX / 2
+    is_beside = not is_narrow and (label_x > logged_x or anchor == "end")
     title = f"{first.failure_class} ({first.role}) on {first.lane}: started {humanize.clock(first.onset_ns, 3)}"
     title += f", logged {humanize.clock(first.logged_ns, 3)}" if delay_ns else ""
-    label_y = y + 4 if is_beside else y - 8
-    return Mark(x, logged_x, y, first.role, first.failure_class, label, label_x, anchor, label_y, title)
+    label_y = y + 4 if is_beside else y - 12 if is_narrow else y - 8
+    to_x = scale.x(max(link.latest_ns for link in group))
+    return Mark(from_x, x, to_x, logged_x, y, first.role, first.failure_class, label, label_x, anchor, label_y, title)
 
 
-def _label_place(
+def _place_above(
+    x: float, logged_x: float, width: float, scale: TimeScale, is_delayed: bool
+) -> tuple[float, str, float, float]:
+    """As `_place_next_to`, for a label above the mark."""
+    label_x = max(4.0, min(x + 8, scale.right + 10 - width))
+    return label_x, "start", min(label_x, x - 6), max(logged_x + 8, label_x + width)
+
+
+def _place_next_to(
     x: float, logged_x: float, width: float, scale: TimeScale, is_delayed: bool
 ) -> tuple[float, str, float, float]:
     """The label's x and text anchor, and the left and right edge of mark and label together."""
@@ -216,7 +254,7 @@ def _label_place(
     return 4.0, "start", 0.0, max(logged_x + 8, 4 + width)
 
 
-def _arrows(incident: Incident, lanes: Sequence[Lane]) -> tuple[Arrow, ...]:
+def _arrows(incident: Incident, lanes: Sequence[Lane], is_narrow: bool) -> tuple[Arrow, ...]:
     """Arrows to the first mark on each lane that the root explains or that cascades from it, and to the folded lane."""
     root = next((mark for lane in lanes for mark in lane.marks if mark.role == "root"), None)
     if root is None:
@@ -228,11 +266,12 @@ def _arrows(incident: Incident, lanes: Sequence[Lane]) -> tuple[Arrow, ...]:
             mark
             for mark in lane.marks
             if mark is not root
+            and mark.role != EARLIER
             and (mark.role == "cascade" or mark.failure_class in reasons)
             and (mark.failure_class, lane.name) not in independent
         ]
         if lane.is_folded:
-            arrows.append(Arrow(_straight(root, lane.y + lane.height / 2), lane.name))
+            arrows.append(Arrow(_straight(root, lane.y + (4 if is_narrow else lane.height / 2)), lane.name))
         elif lane.is_root:
             effects = [mark for mark in effects if mark.y != root.y]
         arrows += [Arrow(_path(root, mark), _why(root, mark, reasons)) for mark in effects[:1]]

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from epicenter.sinks.text import humanize
+from epicenter.sinks.text.commands import command_parts
 from epicenter.sinks.text.sanitize import sanitize
 
 _DEFAULTS: Final = {"health": None, "version": "", "clusters": (), "freshness": None, "why": ""}
@@ -58,7 +59,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(as_pair=lambda value: (value, value))
+    environment.filters.update(as_pair=lambda value: (value, value), command_parts=command_parts)
     environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
     environment.globals.update(humanize=humanize, CUT_AT=CUT_AT)
     return environment

@@ -12,6 +12,7 @@ from aiohttp import web
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.sinks.clickhouse import jobs, operator_actions, reading
+from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.evidence.questions import answer
 from epicenter.sinks.net.token_guard import IS_KNOWN, require_token
 from epicenter.sinks.page import guard, postmortem
@@ -92,8 +93,6 @@ class _Pages:
         """One incident as HTML."""
         version, now_ns = str(self._feed.version), time_ns()
         story = await self._query(lambda client: load_story(client, request.match_info["id"], now_ns))
-        if story is None:
-            return self._not_found("Incident not found", f"No incident has the id {request.match_info['id']}")
         return await self._render("incident.html", version, now_ns=now_ns, **template_variables(story, now_ns))
 
     async def jobs(self, request: web.Request) -> web.Response:
@@ -134,15 +133,11 @@ class _Pages:
 
     async def api_incident(self, request: web.Request) -> web.Response:
         """An incident, as `epicenter incidents show --json` prints it."""
-        incident = await self._incident(request)
-        return json_response(incident or {"error": "no incident has this id"}, status=200 if incident else 404)
+        return json_response(await self._incident(request))
 
     async def api_markdown(self, request: web.Request) -> web.Response:
         """The draft post-mortem as Markdown."""
-        incident = await self._incident(request)
-        if incident is None:
-            return json_response({"error": "no incident has this id"}, status=404)
-        text = postmortem.markdown(incident)
+        text = postmortem.markdown(await self._incident(request))
         return web.Response(text=text, content_type="text/markdown", charset="utf-8")
 
     async def api_silences(self, request: web.Request) -> web.Response:
@@ -178,8 +173,8 @@ class _Pages:
             await self._query(lambda client: operator_actions.list_acknowledgements(client, incident_ids=ids))
         )
 
-    async def _incident(self, request: web.Request) -> Incident | None:
-        return await self._query(lambda client: reading.get_incident(client, request.match_info["id"]))
+    async def _incident(self, request: web.Request) -> Incident:
+        return await self._query(lambda client: named_incident(client, request.match_info["id"]))
 
     async def _render(self, template: str, version: str, **variables: Any) -> web.Response:
         """A page with `version` from before the query: the browser reloads if data changed meanwhile."""

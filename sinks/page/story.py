@@ -13,9 +13,10 @@ from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.sinks.clickhouse import operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.operator_actions import proposed_matchers
 from epicenter.sinks.page import views
-from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
+from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, Lanes, lay_out
 from epicenter.sinks.page.listing import Listing
 from epicenter.sinks.page.listing import template_variables as listing_variables
 from epicenter.sinks.page.notified import MAX_UNFOLDED, decisions_by_target, in_time_order
@@ -24,6 +25,16 @@ from epicenter.sinks.page.search import ListQuery
 from epicenter.sinks.text.incident_view import IncidentView
 
 MAX_SHOWN_LINES: Final = 6
+MEANINGS: Final = (
+    ("root", "root cause"),
+    ("cascade", "consequence"),
+    ("confirmation", "confirmation"),
+    ("teardown", "teardown"),
+    ("earlier", "before the root cause, not its effect"),
+    ("delay", "delay before it was logged"),
+    ("uncertain", "began within this time"),
+)
+"""What the shapes of the drawing mean."""
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -40,11 +51,9 @@ class Story(msgspec.Struct, frozen=True):
     silence: Silence | None
 
 
-def load_story(client: Client, incident_id: str, now_ns: int) -> Story | None:
-    """The story of an incident by its id or a unique prefix; None if there is no such incident."""
-    incident = reading.get_incident(client, incident_id)
-    if incident is None:
-        return None
+def load_story(client: Client, incident_id: str, now_ns: int) -> Story:
+    """The story of an incident, as `named_incident` finds it."""
+    incident = named_incident(client, incident_id)
     full_id = incident.incident_id
     ranks, rank_count = reading.incident_ranks(client, full_id)
     return Story(
@@ -77,12 +86,14 @@ def template_variables(story: Story, now_ns: int) -> dict[str, Any]:
     incident, view = story.incident, IncidentView(story.incident)
     by_target = decisions_by_target(story.deliveries)
     decisions = in_time_order(by_target)
+    drawings = [drawing for width in (WIDE_PX, NARROW_PX) if (drawing := lay_out(incident, width))]
     return {
         "story": story,
         "incident": incident,
         "view": view,
         "sentence": view.headline,
-        "drawings": [drawing for width in (WIDE_PX, NARROW_PX) if (drawing := lay_out(incident, width))],
+        "drawings": drawings,
+        "legend": _legend(drawings),
         "shown_lines": MAX_SHOWN_LINES,
         "classes": _classes(),
         "actions": vocabulary().actions,
@@ -92,6 +103,15 @@ def template_variables(story: Story, now_ns: int) -> dict[str, Any]:
         "by_target": by_target if len(decisions) > MAX_UNFOLDED else [],
         "matchers": _matchers(incident),
     }
+
+
+def _legend(drawings: Sequence[Lanes]) -> list[tuple[str, str]]:
+    """What the drawings use of `MEANINGS`."""
+    marks = [mark for drawing in drawings for lane in drawing.lanes for mark in lane.marks]
+    used = {mark.role for mark in marks}
+    used |= {"delay"} if any(mark.logged_x > mark.x for mark in marks) else set()
+    used |= {"uncertain"} if any(mark.to_x > mark.from_x for mark in marks) else set()
+    return [(role, meaning) for role, meaning in MEANINGS if role in used]
 
 
 def _matchers(incident: Incident) -> list[tuple[str, str]]:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from epicenter.rules.model.incident import ChainLink, Change, Evidence, Progress, RankedCause, Recurrence, RootCause
+from epicenter.rules.model.incident import (
+    ChainLink,
+    Change,
+    Check,
+    Evidence,
+    Progress,
+    RankedCause,
+    Recurrence,
+    RootCause,
+)
 from epicenter.sinks.text import humanize
 from epicenter.sinks.text.sanitize import sanitize
 
@@ -89,6 +100,31 @@ class EvidenceView(msgspec.Struct, frozen=True):
             text=sanitize(line.text, multiline=True),
             is_root=(line.failure_class, line.node) == (root.failure_class, root.node),
         )
+
+
+class CheckView(msgspec.Struct, frozen=True):
+    """A check that was made, and its answer."""
+
+    question: str
+    answer: str
+
+    @classmethod
+    def of(cls, check: Check) -> CheckView:
+        """The view of a check."""
+        return cls(sanitize(check.question), sanitize(check.answer))
+
+
+class CommandView(msgspec.Struct, frozen=True):
+    """A command to paste: what it is for, of which scheduler, and its text."""
+
+    purpose: str
+    scheduler: str
+    text: str
+
+    @classmethod
+    def of(cls, command: Any) -> CommandView:
+        """The view of a command."""
+        return cls(sanitize(command.purpose), sanitize(command.scheduler), sanitize(command.text))
 
 
 class ProgressView(msgspec.Struct, frozen=True):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.incident import ChainLink, Incident
 from epicenter.sinks.text import humanize
 from epicenter.sinks.text.incident_parts import (
     CauseView,
     ChangeView,
+    CheckView,
+    CommandView,
     EvidenceView,
     LinkView,
     ProgressView,
@@ -104,8 +106,15 @@ class IncidentView(msgspec.Struct, frozen=True):
 
     @property
     def chain(self) -> tuple[LinkView, ...]:
-        """The links of the causal chain."""
-        return tuple(map(LinkView.of, self.incident.chain))
+        """The links of the causal chain: the root cause before all that was logged after it began."""
+        root_ns = next((humanize.ns(link.onset) for link in self.incident.chain if link.role == "root"), None)
+
+        def place(link: ChainLink) -> int:
+            logged_ns = humanize.ns(link.event_time)
+            is_earlier = root_ns is not None and logged_ns is not None and logged_ns < root_ns
+            return 0 if is_earlier else 1 if link.role == "root" else 2
+
+        return tuple(map(LinkView.of, sorted(self.incident.chain, key=place)))
 
     @property
     def evidence(self) -> tuple[EvidenceView, ...]:
@@ -122,6 +131,21 @@ class IncidentView(msgspec.Struct, frozen=True):
     def next_steps(self) -> tuple[str, ...]:
         """The recommended steps, in order."""
         return tuple(map(sanitize, self.incident.next_steps))
+
+    @property
+    def commands(self) -> tuple[CommandView, ...]:
+        """Commands to paste, filled in."""
+        return tuple(map(CommandView.of, getattr(self.incident, "commands", ())))
+
+    @property
+    def checks(self) -> tuple[CheckView, ...]:
+        """Checks that were made, with their answers."""
+        return tuple(map(CheckView.of, self.incident.checks))
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """What the root cause's line says, by name."""
+        return tuple((sanitize(name), sanitize(value)) for name, value in self.incident.root_cause.fields.items())
 
     @property
     def progress(self) -> tuple[ProgressView, ...]:

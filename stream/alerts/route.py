@@ -53,8 +53,6 @@ class Situation:
             if not newest:
                 raise InputError(f"{source}: no incident in it")
             return cls(newest, newest, (), now_ns)
-        if not (source.isascii() and source.isalnum()):
-            raise InputError(f"{source}: neither a file nor an incident's id")
         incident = stored_incident(settings, source)
         concurrent, silences = _concurrent(settings, now_ns)
         return cls([incident], concurrent, silences, now_ns)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import click
 
-from epicenter.rules.errors import ConfigError, InputError
+from epicenter.rules.errors import ConfigError
 from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
 
@@ -64,13 +64,13 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
 
 
 @incidents.command("show")
-@click.argument("incident_id")
+@click.argument("incident_id", metavar="INCIDENT")
 @JSON
 @CONFIG
 @DATA_DIR
 @STORE
 def show_command(incident_id: str, as_json: bool, config: Path | None, **options: Any) -> None:
-    """Show an incident by its id or the start of it.
+    """Show an incident. Give its id, the start of it, or `newest`.
 
     Example: epicenter incidents show 3f2a
     """
@@ -81,7 +81,7 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **options
 
 
 @click.command()
-@click.argument("incident_id")
+@click.argument("incident_id", metavar="INCIDENT")
 @click.option(
     "--format",
     "form",
@@ -117,21 +117,16 @@ def export(
 
 
 def stored(settings: Settings, incident_id: str) -> Incident:
-    """A stored incident, by its id or the start of it.
+    """A stored incident, by its id, the start of it, or `newest`.
 
     Raises:
         InputError: none matches, or more than one.
     """
-    from epicenter.sinks.clickhouse import reading
+    from epicenter.sinks.clickhouse.named import named_incident
     from epicenter.sinks.text.incident_document import incident_of
-    from epicenter.stream.store.lookup import from_page, from_store
+    from epicenter.stream.store.lookup import checked_id, from_page, from_store
 
-    if not incident_id.isalnum():
-        raise InputError(f"{incident_id}: not an incident id: ids have only letters and digits")
-    document = from_page(settings, f"api/incidents/{incident_id}")
+    document = from_page(settings, f"api/incidents/{checked_id(incident_id)}")
     if document is None:
-        document = from_store(settings, lambda client: reading.get_incident(client, incident_id))
-    if not document:
-        wanted = f"give its id, or at least {reading.MIN_PREFIX_LENGTH} characters with which only it starts"
-        raise InputError(f"{incident_id}: no such incident: {wanted}")
+        document = from_store(settings, lambda client: named_incident(client, incident_id))
     return incident_of(document, incident_id)

@@ -44,17 +44,18 @@ WHO = click.option("--who", default=_login, show_default="your login name", help
 def ack(
     incident_id: str, as_json: bool, config: Any, who: str, note: str, undo: bool, data_dir: Any, store: str | None
 ) -> None:
-    """Acknowledge an incident, by its id or the start of it. Stops its reminders and escalation.
+    """Acknowledge an incident. Stops its reminders and escalation. Give its id, the start of it, or `newest`.
 
     Example: epicenter ack 3f2a --who ada --note "case 4711 is open"
     """
     from epicenter.rules.model.notification import Acknowledgement
     from epicenter.sinks import operator_actions
+    from epicenter.stream.store.lookup import checked_id
 
     form = operator_actions.AcknowledgementForm(who, note, undo)
     acknowledgement = _submit(
         settings_of(config, data_dir=data_dir, store=store),
-        f"api/incidents/{_id(incident_id)}/acknowledgement",
+        f"api/incidents/{checked_id(incident_id)}/acknowledgement",
         form,
         lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()),
         Acknowledgement,
@@ -109,10 +110,10 @@ def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> No
     "--match",
     "matchers",
     multiple=True,
-    required=True,
     metavar="LABEL=VALUE",
     help=f"Mute only incidents with this label: {', '.join(MATCHERS)}.",
 )
+@click.option("--incident", metavar="INCIDENT", help="Mute incidents of the class, node, job and cluster of this one.")
 @click.option("--for", "duration", default="", help="Duration: 90m, 4h, 2d. At most 90d.")
 @click.option("--until", default="", metavar="TIME", help="End: 2026-03-02T09:00:00Z. Default zone: UTC.")
 @click.option("--reason", required=True, help="Reason, as others see it.")
@@ -120,17 +121,29 @@ def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> No
 @DATA_DIR
 @STORE
 def add_command(
-    as_json: bool, matchers: tuple[str, ...], duration: str, until: str, reason: str, who: str, **options: Any
+    as_json: bool,
+    matchers: tuple[str, ...],
+    incident: str | None,
+    duration: str,
+    until: str,
+    reason: str,
+    who: str,
+    **options: Any,
 ) -> None:
     """Mute incidents that match all of the labels, starting now.
 
     Example: epicenter silences add --match class=xid-79 --match node=n7 --for 4h --reason "drained, case 4711"
     """
     from epicenter.sinks import operator_actions
+    from epicenter.stream.cli.incidents import stored
 
-    form = operator_actions.SilenceForm(_matchers(matchers), reason, duration, until, who)
+    if not (matchers or incident):
+        raise click.UsageError("give --match or --incident")
+    settings = settings_of(**options)
+    proposed = operator_actions.proposed_matchers(stored(settings, incident)) if incident else {}
+    form = operator_actions.SilenceForm(proposed | _matchers(matchers), reason, duration, until, who)
     begun = _submit(
-        settings_of(**options),
+        settings,
         "api/silences",
         form,
         lambda client: operator_actions.silence(client, form, time_ns()),
@@ -151,10 +164,11 @@ def end_command(silence_id: str, as_json: bool, **options: Any) -> None:
     Example: epicenter silences end 3f2a
     """
     from epicenter.sinks import operator_actions
+    from epicenter.stream.store.lookup import checked_id
 
     ended = _submit(
         settings_of(**options),
-        f"api/silences/{_id(silence_id)}/end",
+        f"api/silences/{checked_id(silence_id)}/end",
         {},
         lambda client: operator_actions.end_silence(client, silence_id, time_ns()),
         Silence,
@@ -177,12 +191,6 @@ def _submit(settings: Settings, path: str, form: object, write: Callable[[Client
         raise click.UsageError(str(error)) from error
     except UnicodeEncodeError as error:
         raise click.UsageError("an argument is not UTF-8: write it in UTF-8") from error
-
-
-def _id(text: str) -> str:
-    if not (text.isascii() and text.isalnum()):
-        raise InputError(f"{text}: not an id: ids have only letters and digits")
-    return text
 
 
 def _matchers(texts: Sequence[str]) -> dict[str, str]:

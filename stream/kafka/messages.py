@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat
-from epicenter.rules.model.ledger import Delivery, Gap, Joined, Sample
+from epicenter.rules.model.ledger import Delivery, Gap, JobState, Joined, Sample
 from epicenter.rules.model.records import Match, RankPlacement
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
@@ -63,6 +63,7 @@ class StoreMessage(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
     gaps: tuple[Gap, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     samples: tuple[Sample, ...] = ()
+    job_states: tuple[JobState, ...] = ()
     has_content: ClassVar[bool] = False
 
 
@@ -110,7 +111,7 @@ def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
 
 def store_messages(message: StoreMessage) -> Iterator[bytes]:
     """The message in as many pieces as its size needs, in order; none when it is empty."""
-    columns = (message.signals, message.gaps, message.deliveries, message.samples)
+    columns = (message.signals, message.gaps, message.deliveries, message.samples, message.job_states)
     longest = max(map(len, columns))
     value = encode(message) if longest else b""
     if len(value) <= SPLIT_ABOVE_BYTES or longest == 1:
@@ -125,7 +126,13 @@ def _half(message: StoreMessage, is_first: bool) -> StoreMessage:
         middle = len(column) // 2
         return column[:middle] if is_first else column[middle:]
 
-    return StoreMessage(half(message.signals), half(message.gaps), half(message.deliveries), half(message.samples))
+    return StoreMessage(
+        half(message.signals),
+        half(message.gaps),
+        half(message.deliveries),
+        half(message.samples),
+        half(message.job_states),
+    )
 
 
 def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | None:

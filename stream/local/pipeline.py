@@ -13,7 +13,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.event_time.watermark import Watermark
 from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.ledger import Gap, Joined
+from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
@@ -83,6 +83,10 @@ class Pipeline:
     def gaps(self) -> list[Gap]:
         """As `Engine.gaps`."""
         return self._engine.gaps()
+
+    def job_states(self) -> list[JobState]:
+        """As `Engine.job_states`."""
+        return self._engine.job_states()
 
     def flush(self) -> list[Incident]:
         """The input has ended: process everything pending. Call `rest` first."""

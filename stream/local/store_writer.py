@@ -74,6 +74,7 @@ class LocalStoreWriter:
             observed=quiet,
             signals=pipeline.joined(),
             gaps=pipeline.gaps(),
+            job_states=pipeline.job_states(),
             **delivered,
         )
         return bool(incidents or delivered["deliveries"])

@@ -83,9 +83,11 @@ class PartitionCorrelator:
         return list(map(match_of, self.engine.windowed()))
 
     def for_store(self) -> StoreMessage:
-        """Signals that joined incidents and gaps in the evidence since the last call."""
+        """Signals that joined incidents, gaps in the evidence and states of jobs since the last call."""
         return StoreMessage(
-            signals=tuple(map(_without_large_fields, self.engine.joined())), gaps=tuple(self.engine.gaps())
+            signals=tuple(map(_without_large_fields, self.engine.joined())),
+            gaps=tuple(self.engine.gaps()),
+            job_states=tuple(self.engine.job_states()),
         )
 
     def snapshot(self) -> bytes:

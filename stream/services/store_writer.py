@@ -52,6 +52,7 @@ Table = Literal[
     "gaps",
     "deliveries",
     "samples",
+    "job_states",
     "incidents",
     "dead_letters",
 ]
@@ -168,6 +169,7 @@ class StoreWriter(Service):
             yield from (("gaps", gap) for gap in found.gaps)
             yield from (("deliveries", delivery) for delivery in found.deliveries)
             yield from (("samples", sample) for sample in found.samples)
+            yield from (("job_states", state) for state in found.job_states)
 
     def _with_known_rule(self, matches: Sequence[Match]) -> list[Match]:
         known = [match for match in matches if match.rule in self._rules.by_id]
@@ -219,7 +221,7 @@ def _single_row_message(row: Row) -> bytes:
             return encode(ScanMessage((Part(source, None, None, (), (flattened(row.content),)),)))
         case "rank_placements":
             return encode(ScanMessage((Part(source, None, None, (), (), (row.content,)),)))
-        case "signals" | "gaps" | "deliveries" | "samples":
+        case "signals" | "gaps" | "deliveries" | "samples" | "job_states":
             return encode(StoreMessage(**{row.table: (row.content,)}))
     return row.message.value or b""
 

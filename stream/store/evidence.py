@@ -16,9 +16,8 @@ from epicenter.sinks.evidence.reference import part_reference
 from epicenter.sinks.evidence.shape import Change, FromStore, Pack, RankGroup
 from epicenter.sinks.page.views import changes
 from epicenter.sinks.text.incident_document import incident_of
-from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.settings import Settings
-from epicenter.stream.store.lookup import from_page, from_store
+from epicenter.stream.store.lookup import checked_id, from_page, from_store
 
 
 def query(settings: Settings, question: str, **parameters: object) -> Any:
@@ -62,11 +61,7 @@ def stored_pack(settings: Settings, incident_id: str) -> Pack:
 
 
 def _answer_for_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:
-    shown = sanitize(incident_id[:80])
-    if not (incident_id.isascii() and incident_id.isalnum() and len(incident_id) <= 64):
-        raise InputError(f"{shown}: not an incident id: ids have only letters and digits")
-    found = query(settings, question, id=incident_id, revision=revision)
+    found = query(settings, question, id=checked_id(incident_id), revision=revision)
     if not found:
-        what = f"or no revision {revision} of it" if revision else "or several ids start like that"
-        raise InputError(f"{shown}: no such incident, {what}")
+        raise InputError(f"{incident_id}: no revision {revision} of this incident is stored")
     return dict(found)

@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,19 +14,36 @@ import orjson
 
 from epicenter.rules.errors import ConfigError, InputError, TransientError
 from epicenter.sinks.operator_actions import RefusedError
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.settings import Settings
 
 if TYPE_CHECKING:
     from epicenter.sinks.clickhouse.client import Client
 
 PAGE_TIMEOUT_S: Final = 5.0
+MAX_ID_LENGTH: Final = 64
 JSON: Final = "application/json"
 Result = TypeVar("Result")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+def checked_id(text: str) -> str:
+    """An id, the start of one, or `newest`, as a part of an address.
+
+    Raises:
+        InputError: it has other characters than ids have.
+    """
+    if not (text.isascii() and text.isalnum() and len(text) <= MAX_ID_LENGTH):
+        raise InputError(f"{sanitize(text[:MAX_ID_LENGTH])}: not an id: ids have only letters and digits")
+    return text
+
+
 def from_page(settings: Settings, path: str) -> Any:
-    """The answer of a running epicenter with the same data folder; None if none is running."""
+    """The answer of a running epicenter with the same data folder; None if none is running.
+
+    Raises:
+        InputError: it has nothing at this path.
+    """
     note = settings.data_dir / "page.url"
     if settings.store or not note.exists():
         return None
@@ -34,7 +52,9 @@ def from_page(settings: Settings, path: str) -> Any:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
         _raise_wrong_token(error)
-        return {} if error.code == 404 else None
+        if error.code == HTTPStatus.NOT_FOUND and (reason := _reason(error)):
+            raise InputError(reason) from error
+        return None
     except (OSError, ValueError):
         return None
 
@@ -77,12 +97,17 @@ def _raise_wrong_token(error: urllib.error.HTTPError) -> None:
 
 
 def _raise_refusal(error: urllib.error.HTTPError) -> None:
-    """Raise the reason that the page gives; another program may have its port by now and answer otherwise."""
+    """Raise the reason that the page gives, if it gives one."""
+    if reason := _reason(error):
+        raise TransientError(reason) if error.code == 503 else RefusedError(reason, error.code)
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    """Why the page refuses; nothing if another program has its port by now and answers otherwise."""
     try:
-        reason = orjson.loads(error.read())["error"]
+        return str(orjson.loads(error.read())["error"])
     except (OSError, ValueError, KeyError, TypeError):
-        return
-    raise TransientError(str(reason)) if error.code == 503 else RefusedError(str(reason), error.code)
+        return ""
 
 
 def from_store(settings: Settings, query: Callable[[Client], Result], is_read_only: bool = False) -> Result:

@@ -86,7 +86,7 @@ class Store:
         """As `StoredDeadLetters.newest`."""
         return await self.query(lambda client: StoredDeadLetters(client).newest(wanted, limit))
 
-    async def get_dead_letter(self, dead_letter_id: str) -> dict[str, Any] | None:
+    async def get_dead_letter(self, dead_letter_id: str) -> dict[str, Any]:
         """As `StoredDeadLetters.get`."""
         return await self.query(lambda client: StoredDeadLetters(client).get(dead_letter_id))
 

@@ -27,6 +27,7 @@ from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.dead_letters import StoredDeadLetters, dead_letter_of
 from epicenter.sinks.clickhouse.errors import StoreInUseError
 from epicenter.sinks.clickhouse.migrate import migrate, plan, read_migrations
+from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.unit.sinks.clickhouse.test_rows import MINUTE_NS, XidFacts, a_dead_letter, a_match, an_incident
@@ -163,7 +164,7 @@ def test_the_rows_have_the_tables_columns_and_types(client: Client, table: str) 
 def test_a_written_incident_is_read_back_unchanged(client: Client, sink: ClickHouseSink, unique: str) -> None:
     incident = an_incident(unique, revision=3)
     sink.write(incidents=[incident])
-    assert reading.get_incident(client, unique) == incident
+    assert named_incident(client, unique) == incident
     typed = "SELECT class, nodes, root_rank, toUnixTimestamp64Nano(first_seen), confidence FROM incidents FINAL"
     assert client.query(f"{typed} WHERE incident_id = {{id:String}}", {"id": unique}) == [
         ("gpu.fell_off_bus", ["gpu-001", "gpu-002"], None, 1_772_442_001_123_456_789, 0.9)
@@ -199,7 +200,7 @@ def test_a_retried_insert_writes_no_second_part(client: Client, sink: ClickHouse
 def test_an_older_revision_that_arrives_late_changes_nothing(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(incidents=[an_incident(unique, 5, "new")])
     sink.write(incidents=[an_incident(unique, 4, "old")])
-    incident = reading.get_incident(client, unique)
+    incident = named_incident(client, unique)
     assert incident is not None
     assert (incident.revision, incident.title) == (5, "new")
 
@@ -310,7 +311,7 @@ def test_an_incident_is_found_by_a_unique_id_prefix(client: Client, sink: ClickH
     sink.write(incidents=[an_incident(unique + "0"), an_incident(unique + "01"), an_incident(unique + "1")])
 
     def found(incident_id: str) -> str | None:
-        incident = reading.get_incident(client, incident_id)
+        incident = named_incident(client, incident_id)
         return incident.incident_id if incident else None
 
     assert found(unique + "0") == unique + "0"

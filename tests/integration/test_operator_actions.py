@@ -195,9 +195,10 @@ WRONG = [
     (2, "enter your name", ("ack", "{incident}", "--who", "")),
     (2, "length <= 2000 - at `$.note`", ("ack", "{incident}", "--note", "x" * 2_001)),
     (2, "an argument is not UTF-8", ("ack", "{incident}", "--note", "\udcff")),
-    (66, "no incident has this id", ("ack", "0000", "--who", "ada")),
+    (66, "0000: no such incident", ("ack", "0000", "--who", "ada")),
     (66, "not an id: ids have only letters and digits", ("ack", "../silences", "--who", "ada")),
-    (66, "no active silence has an id that begins like this", ("silences", "end", "nonesuch")),
+    (66, "nonesuch: no such active silence", ("silences", "end", "nonesuch")),
+    (2, "give --match or --incident", (*ADD, "--for", "1h")),
 ]
 
 

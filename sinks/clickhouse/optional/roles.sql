@@ -4,9 +4,9 @@ CREATE ROLE IF NOT EXISTS epicenter_worker;
 
 GRANT INSERT ON {database}.incidents, INSERT ON {database}.incident_revisions, INSERT ON {database}.matches,
     INSERT ON {database}.match_rates, INSERT ON {database}.signals, INSERT ON {database}.liveness,
-    INSERT ON {database}.progress, INSERT ON {database}.placements, INSERT ON {database}.capacity_events,
-    INSERT ON {database}.measurements, INSERT ON {database}.evidence_gaps, INSERT ON {database}.deliveries,
-    INSERT ON {database}.pipeline_metrics, INSERT ON {database}.dead_letters TO epicenter_worker;
+    INSERT ON {database}.progress, INSERT ON {database}.placements, INSERT ON {database}.job_states,
+    INSERT ON {database}.capacity_events, INSERT ON {database}.measurements,
+    INSERT ON {database}.evidence_gaps, INSERT ON {database}.deliveries, INSERT ON {database}.pipeline_metrics, INSERT ON {database}.dead_letters TO epicenter_worker;
 
 GRANT SELECT ON {database}.schema_migrations, SELECT ON {database}.matches, SELECT ON {database}.silences,
     SELECT ON {database}.acknowledgements TO epicenter_worker;

@@ -1,9 +1,11 @@
 """Records as columns of the ClickHouse tables."""
 
 from epicenter.sinks.clickhouse.rows.heartbeats import (
+    JOB_STATES,
     LIVENESS,
     PLACEMENTS,
     PROGRESS,
+    job_state_rows,
     liveness_rows,
     placement_rows,
     progress_rows,
@@ -47,6 +49,7 @@ __all__ = [
     "INCIDENTS",
     "INCIDENT_REVISIONS",
     "INT64_MAX",
+    "JOB_STATES",
     "LIVENESS",
     "MATCHES",
     "MEASUREMENTS",
@@ -64,6 +67,7 @@ __all__ = [
     "gaps_in",
     "incident_revision_rows",
     "incident_rows",
+    "job_state_rows",
     "liveness_rows",
     "match_rows",
     "measurement_rows",

@@ -1,4 +1,4 @@
-"""Heartbeats and rank placements as columns: liveness, progress, placement."""
+"""Heartbeats, rank placements and states of jobs as columns: liveness, progress, placement, state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from epicenter.rules.model.heartbeats import CheckpointSaved, Heartbeat, Step
+from epicenter.rules.model.ledger import JobState
 from epicenter.rules.model.records import RankPlacement
 from epicenter.sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, rows_of
 
@@ -44,6 +45,24 @@ PLACEMENTS: Final[Columns] = (
     ("gpu", "String"),
     ("world_size", "UInt32"),
     ("pod", "String"),
+)
+
+JOB_STATES: Final[Columns] = (
+    ("cluster", NAME),
+    ("job", "String"),
+    ("time", TIME),
+    ("phase", NAME),
+    ("since", TIME),
+    ("attempt", TIME),
+    ("outcome", NAME),
+    ("verdict", NAME),
+    ("node", NAME),
+    ("rank", "Int32"),
+    ("text", "String"),
+    ("world_size", "UInt32"),
+    ("behind", "Array(Int32)"),
+    ("quiet", "Array(Int32)"),
+    ("lost_nodes", "Array(String)"),
 )
 
 
@@ -88,6 +107,36 @@ def placement_rows(rank_placements: Sequence[RankPlacement]) -> Rows:
         }
     )
     return rows_of("placements", PLACEMENTS, placed)
+
+
+def job_state_rows(states: Sequence[JobState]) -> Rows:
+    """One row per job: its newest state in the batch."""
+    newest: dict[tuple[str, str], JobState] = {}
+    for state in states:
+        key = state.cluster, state.job
+        if key not in newest or state.time_ns >= newest[key].time_ns:
+            newest[key] = state
+    return rows_of("job_states", JOB_STATES, map(_job_state, newest.values()))
+
+
+def _job_state(state: JobState) -> tuple[Any, ...]:
+    return (
+        state.cluster,
+        state.job,
+        int64(state.time_ns),
+        str(state.phase),
+        int64(state.since_ns),
+        int64(state.attempt_ns),
+        str(state.end),
+        state.verdict,
+        state.node,
+        int32(state.rank),
+        state.text,
+        min(int64(state.world_size), MAX_RANKS),
+        [int32(rank) for rank in state.behind],
+        [int32(rank) for rank in state.quiet],
+        list(state.lost_nodes),
+    )
 
 
 def _placement(rank_placement: RankPlacement) -> tuple[Any, ...]:

@@ -227,11 +227,27 @@ async function send(form) {
   }
 }
 
-async function copy(text, button) {
-  await navigator.clipboard.writeText(text);
+async function copy(text, button, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    return shown ? select(shown) : offer(text);
+  }
   button.classList.add("is-done");
   setTimeout(() => button.classList.remove("is-done"), 2000);
   toast("Copied.");
+}
+
+function select(element) {
+  getSelection().selectAllChildren(element);
+  toast("Selected: press Ctrl+C to copy.");
+}
+
+function offer(text) {
+  const field = find("[data-copy-text]");
+  field.value = text;
+  find("#copy").showModal();
+  field.select();
 }
 
 async function onPress(button) {
@@ -241,7 +257,13 @@ async function onPress(button) {
     const text = await textOf(await fetch(copyFrom));
     await copy(copyFrom.endsWith(".md") ? text : JSON.stringify(JSON.parse(text), null, 2), button);
   } else if ("copyNext" in button.dataset) {
-    await copy(all("pre", button.closest("figure")).at(-1).textContent, button);
+    const shown = all("pre", button.closest("figure")).at(-1);
+    await copy(shown.textContent, button, shown);
+  } else if ("copyThis" in button.dataset) {
+    const shown = find("[data-copyable]", button.parentElement);
+    await copy(shown.textContent, button, shown);
+  } else if ("copyLink" in button.dataset) {
+    await copy(location.origin + location.pathname, button);
   } else if (feedback) {
     await post(`/api/incidents/${incident}/feedback`, { verdict: feedback, who: localStorage.getItem("who") ?? "" });
     toast("Marked as right.");
@@ -319,6 +341,7 @@ const KEYS = {
   "?": () => find("#help").showModal(),
   x: () => find("[data-select]", document.activeElement.closest("[data-id]") ?? document.head)?.click(),
   a: () => find("[data-key=a]")?.click(),
+  l: () => find("[data-key=l]")?.click(),
   c: () => find("[data-key=c]")?.click(),
   t: toggleTheme,
   "g i": go("/"),

@@ -10,7 +10,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter
+from epicenter.sinks.clickhouse.named import UnknownIdError
 from epicenter.sinks.page.dead_letters import dead_letter_routes
+from epicenter.sinks.page.guard import store_errors
 
 DOCUMENT = {"dead_letter_id": "3f2a", "reason": "not JSON"}
 
@@ -19,13 +21,15 @@ async def newest(wanted: DeadLetterFilter, limit: int) -> Sequence[dict[str, Any
     return [DOCUMENT] * limit if wanted.reason == "not JSON" else []
 
 
-async def get(dead_letter_id: str) -> dict[str, Any] | None:
-    return DOCUMENT if dead_letter_id == "3f2a" else None
+async def get(dead_letter_id: str) -> dict[str, Any]:
+    if dead_letter_id != "3f2a":
+        raise UnknownIdError("no such dead letter")
+    return DOCUMENT
 
 
 @pytest.mark.parametrize("path", ["/api/dead-letters", "/api/deadletters"])
 async def test_both_addresses_answer(path: str) -> None:
-    application = web.Application()
+    application = web.Application(middlewares=[store_errors])
     application.add_routes(dead_letter_routes(newest, get))
     async with TestClient(TestServer(application)) as client:
         found = await (await client.get(path, params={"reason": "not JSON", "limit": "2"})).json()

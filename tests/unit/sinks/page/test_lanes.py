@@ -84,6 +84,28 @@ def test_delayed_mark_reaches_from_onset_to_log_line() -> None:
     assert mark.label == "nccl-timeout, logged 10 min later"
 
 
+@pytest.mark.parametrize("width", [WIDE_PX, NARROW_PX])
+def test_effect_dated_back_before_its_cause_is_drawn_from_the_cause_on(width: float) -> None:
+    lanes = drawn(a_chain([link(-5, "n2", "hang", "cascade", logged_s=60), *CHAIN]), width).lanes
+    root = lanes[0].marks[0]
+    hang = next(mark for lane in lanes for mark in lane.marks if mark.failure_class == "hang")
+    assert (hang.role, hang.x, hang.to_x) == ("cascade", root.x, root.x)
+    assert hang.from_x < root.x < hang.logged_x
+
+
+def test_link_logged_before_the_cause_began_is_no_effect() -> None:
+    earlier = link(-60, "n2", "pcie-aer-corrected", "cascade")
+    drawing = drawn(a_chain([earlier, *CHAIN], (Explanation("pcie-aer-corrected", "n2", "x"),)))
+    mark = next(mark for lane in drawing.lanes for mark in lane.marks if mark.failure_class == "pcie-aer-corrected")
+    assert mark.role == "earlier" and mark.x < drawing.lanes[0].marks[0].x
+    assert not any("pcie-aer-corrected" in arrow.title for arrow in drawing.arrows)
+
+
+def test_only_lanes_of_one_node_have_a_node_to_link_to() -> None:
+    lanes = drawn(a_chain(CHAIN, nodes=9)).lanes
+    assert [lane.node for lane in lanes] == ["n1", "n2", "n3", "", ""]
+
+
 def test_close_links_of_one_class_share_a_mark() -> None:
     chain = [XID, *(link(5 + number / 100, "n2", "nccl-error", "cascade") for number in range(3))]
     (mark,) = drawn(a_chain(chain)).lanes[1].marks

@@ -144,12 +144,12 @@ async def test_several_incidents_are_silenced_with_their_own_labels(browser: Bro
 
 
 BULK = [
-    ("acknowledgements", {"incident_ids": ["aaa1", "nope"], "who": "ada"}, 404, "no incident has this id"),
+    ("acknowledgements", {"incident_ids": ["aaa1", "nope"], "who": "ada"}, 404, "nope: no such incident"),
     ("acknowledgements", {"incident_ids": ["aaa1", "aaa2"], "who": "ada"}, 409, "merged into aaa1"),
     ("acknowledgements", {"incident_ids": ["aaa1"]}, 400, "who"),
     ("acknowledgements", {"incident_ids": [], "who": "ada"}, 400, "incident_ids"),
     ("acknowledgements", {"incident_ids": ["aaa1"] * 201, "who": "ada"}, 400, "incident_ids"),
-    ("silences", {"incident_ids": ["aaa1", "nope"], "reason": "x", "duration": "4h"}, 404, "no incident has this id"),
+    ("silences", {"incident_ids": ["aaa1", "nope"], "reason": "x", "duration": "4h"}, 404, "nope: no such incident"),
     ("silences", {"incident_ids": ["aaa1"], "reason": " ", "duration": "4h"}, 400, "reason"),
     ("silences", {"incident_ids": ["aaa1"], "reason": "x", "duration": "400d"}, 400, "duration"),
     ("silences", {"incident_ids": ["aaa1"], "reason": "x"}, 400, "duration"),
@@ -236,7 +236,7 @@ async def test_cluster_and_utc_are_at_the_top(browser: Browser, store: Store, cl
     [
         ("/nowhere<b>", "There is no page at /nowhere&lt;b&gt;"),
         ("/" + "x" * 999, "x" * 100 + "…"),
-        ("/incidents/nope", "No incident has the id nope"),
+        ("/incidents/nope", "nope: no such incident"),
         ("/jobs/east/nope", "job nope in cluster east"),
     ],
 )

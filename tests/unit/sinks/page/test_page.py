@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from epicenter.rules.alerts.silences import MATCHERS, Silence
 from epicenter.rules.errors import TransientError
-from epicenter.rules.model.incident import Cost, Evidence, Incident, RankedCause
+from epicenter.rules.model.incident import Check, Cost, Evidence, Incident, RankedCause
 from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
@@ -134,7 +134,24 @@ async def test_incident_page_shows_reasons_evidence_and_next_steps(browser: Brow
     text = await text_of(browser, f"/incidents/{ID}")
     for shown in ("90%", "earliest", "gpu.fell_off_bus", "NVRM: Xid 79", "kern.log:3", "Drain the node.", "09:00:01"):
         assert shown in text
-    assert text.count('role="img" aria-labelledby="lanes-title') == 2
+    assert text.count('role="group" aria-labelledby="lanes-title') == 2
+
+
+async def test_commands_in_steps_can_be_copied_and_are_escaped(browser: Browser, store: Store) -> None:
+    steps = ("Run `dmesg | grep <Xid>` there.", "Then <b>wait</b>.")
+    store.write(msgspec.structs.replace(an_incident(revision=2), next_steps=steps))
+    text = await text_of(browser, f"/incidents/{ID}")
+    assert "<code data-copyable>dmesg | grep &lt;Xid&gt;</code>" in text and "Then &lt;b&gt;wait&lt;/b&gt;." in text
+    assert text.count("data-copy-this") == 1 and "data-copy-link" in text
+
+
+async def test_fields_and_checks_are_shown_by_name(browser: Browser, store: Store) -> None:
+    root = msgspec.structs.replace(an_incident().root_cause, fields={"peer": "10.1.1.7<1>"})
+    check = Check("Which rank did not report?", "rank <16>")
+    store.write(msgspec.structs.replace(an_incident(revision=2), root_cause=root, checks=(check,)))
+    text = await text_of(browser, f"/incidents/{ID}")
+    assert "<dt>peer</dt><dd>10.1.1.7&lt;1&gt;</dd>" in text
+    assert "Checked already" in text and "rank &lt;16&gt;" in text
 
 
 async def test_merged_incident_links_to_its_successor(browser: Browser, store: Store) -> None:
@@ -325,7 +342,7 @@ async def test_acknowledgement_is_shown_on_incident_list_and_job(browser: Browse
         (ID, {"who": "ada", "extra": 1}, 400, "extra"),
         (ID, {"who": "ada", "note": "x" * 2_001}, 400, "note"),
         (ID, [], 400, "object"),
-        ("nope", {"who": "ada"}, 404, "no incident has this id"),
+        ("nope", {"who": "ada"}, 404, "nope: no such incident"),
         ("merged", {"who": "ada"}, 409, f"merged into {ID}: acknowledge that one"),
     ],
 )

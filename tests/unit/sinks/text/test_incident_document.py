@@ -28,7 +28,8 @@ FIRST_VERSION = """{
     "evidence": [{"source": "kern.log", "line": 3, "node": "n1", "class": "xid-79", "text": "NVRM: Xid 79"}],
     "next_steps": ["Drain the node."], "action": "drain-node", "merged_into": ""
 }"""
-"""A document of the first version: without history, recurrence, candidates, cost, missing, verdict and reopened."""
+"""A document of the first version: without history, recurrence, candidates, cost, missing, verdict, reopened, checks
+and commands."""
 
 ADDED_SINCE = (
     ("history", ()),
@@ -38,6 +39,8 @@ ADDED_SINCE = (
     ("missing", ()),
     ("verdict", ""),
     ("reopened", 0),
+    ("checks", ()),
+    ("commands", ()),
 )
 
 

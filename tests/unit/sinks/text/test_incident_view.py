@@ -10,6 +10,7 @@ import pytest
 from epicenter.rules.model.incident import (
     ChainLink,
     Change,
+    Check,
     Cost,
     Evidence,
     Explanation,
@@ -18,6 +19,7 @@ from epicenter.rules.model.incident import (
     Recurrence,
 )
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.text.commands import command_parts
 from epicenter.sinks.text.humanize import ns
 from epicenter.sinks.text.incident_view import IncidentView
 from tests.unit.sinks.clickhouse.test_rows import an_incident
@@ -174,3 +176,34 @@ def test_every_text_is_sanitized() -> None:
     texts += [text for change in view.history for text in (change.what, change.shown_time)]
     texts += [text for progress in view.progress for text in (progress.name, progress.seen)]
     assert [text for text in texts if not text.isprintable()] == []
+
+
+def test_the_root_cause_comes_before_what_was_logged_after_it_began() -> None:
+    root, *_ = an_incident().chain
+    dated_back = msgspec.structs.replace(root, role="cascade", failure_class="hang", onset="2026-03-02T08:59:00Z")
+    noise = msgspec.structs.replace(dated_back, failure_class="noise", event_time="2026-03-02T08:59:01Z")
+    view = a_view(chain=(dated_back, noise, root))
+    assert [link.failure_class for link in view.chain] == ["noise", root.failure_class, "hang"]
+
+
+def test_fields_and_checks_are_shown_by_name_and_sanitized() -> None:
+    root = msgspec.structs.replace(an_incident().root_cause, fields={"peer": NASTY})
+    view = a_view(root_cause=root, checks=(Check("who?", NASTY),))
+    assert view.fields == (("peer", SHOWN),)
+    assert [(check.question, check.answer) for check in view.checks] == [("who?", SHOWN)]
+    assert a_view().fields == a_view().checks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Drain the node.", [("Drain the node.", False)]),
+        ("Run `dmesg -T` there.", [("Run ", False), ("dmesg -T", True), (" there.", False)]),
+        ("`a` and `b`", [("a", True), (" and ", False), ("b", True)]),
+        ("one ` alone", [("one ` alone", False)]),
+        ("`a` and ` alone", [("a", True), (" and ` alone", False)]),
+        ("", []),
+    ],
+)
+def test_text_between_backticks_is_a_command(text: str, parts: list[tuple[str, bool]]) -> None:
+    assert command_parts(text) == parts
