@@ -1,15 +1,17 @@
 """What `triage` and `replay` say about each kind of fault that the simulator knows: `make diagnosis`.
 
-The columns are the truth and the root of each (class, node, rank). Exit code 1 when one is wrong or the two differ.
+The columns are the truth and the root of each (class, node, rank). With `--corpus FILE...`, labelled cases as for
+`epicenter eval` are read in both ways too, each from its own file. Exit code 1 when one is wrong or the two differ.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,10 +25,11 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.rules.triage.document import Triage
+from epicenter.rules.triage.document import Status, Triage
 from epicenter.rules.triage.report import Circumstances
 from epicenter.stream.cli.triage import JobReader
 from epicenter.stream.local.pipeline import Pipeline, replay
+from epicenter.stream.rule_tools.evaluate import Case, read_cases
 
 PROCESSES = 2
 LATENESS_NS = 5 * NS_PER_S
@@ -82,8 +85,9 @@ class Row(NamedTuple):
 
 def main() -> int:
     """Print the table; the exit code."""
+    options = parsed()
     with ProcessPoolExecutor(PROCESSES) as executor:
-        rows = list(executor.map(row_of, sys.argv[1:] or KINDS))
+        rows = list(executor.map(row_of, options.kinds or KINDS))
     print("| fault | truth | replay | triage | status |\n|---|---|---|---|---|")
     for row in rows:
         roots = f"{_roots(row, row.replay)} | {_roots(row, row.triage)}"
@@ -92,7 +96,49 @@ def main() -> int:
     by_replay, placed = [row.is_right(row.replay) for row in rows], [row.is_placed(row.triage) for row in rows]
     print(f"\n{len(rows)} kinds of fault; the same in both: {same}")
     print(f"true class: replay {sum(by_replay)}, triage {sum(by_triage)}; and node: triage {sum(placed)}")
-    return 0 if same == sum(by_triage) == len(rows) else 1
+    cases = [case for path in options.corpus for case in read_cases(path)]
+    different = [case.id for case in cases if not is_same_in(case)]
+    invented = [case.id for case in cases if not case.expect and invents(case)]
+    if cases:
+        print(f"{len(cases)} cases: different in {len(different)} {different}")
+        print(
+            f"{sum(not case.expect for case in cases)} healthy: a death, a job or a failure in {len(invented)} {invented}"
+        )
+    return 0 if same == sum(by_triage) == len(rows) and not different else 1
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kinds", nargs="*", help="Kinds of fault. Default: all.")
+    parser.add_argument("--corpus", nargs="*", type=Path, default=[], metavar="FILE", help="Labelled cases (JSONL).")
+    return parser.parse_args()
+
+
+def is_same_in(case: Case) -> bool:
+    """Whether triage names what replay names for the lines of a case as a file."""
+    with written(case) as log:
+        by_triage = {Root.of(report.incident) for report in triaged(log) if report.incident}
+        by_replay = {Root.of(incident) for incident in replayed(log)}
+    return by_triage <= by_replay and bool(by_triage) == bool(by_replay)
+
+
+def invents(case: Case) -> bool:
+    """Whether triage reports a death, a job or a failure for a healthy case."""
+    with written(case) as log:
+        return any(
+            report.job or report.primary or report.status in (Status.UNKNOWN_DEATH, Status.FAILED)
+            for report in triaged(log)
+        )
+
+
+@contextmanager
+def written(case: Case) -> Iterator[Path]:
+    """The lines of a case as a log file: a kernel's, or a job's with its id as name."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / ("kern.log" if case.layer == "kernel" else f"{case.id}.log")
+        log.write_bytes("\n".join(case.lines).encode("utf-8", "surrogatepass"))
+        yield log
 
 
 def row_of(kind: str) -> Row:
@@ -105,15 +151,15 @@ def row_of(kind: str) -> Row:
     return Row(truth.faults[0], tuple(report.status for report in reports), roots, tuple(map(Root.of, incidents)))
 
 
-def triaged(folder: Path) -> list[Triage]:
-    """The report on each job of a folder, and on its nodes."""
-    [logs] = jobs_at(str(folder), Path())
+def triaged(path: Path) -> list[Triage]:
+    """The report on each job in a folder or file, and on its nodes."""
+    [logs] = jobs_at(str(path), Path())
     return _reader().reports(logs, Circumstances())
 
 
-def replayed(folder: Path) -> list[Incident]:
-    """The final incidents of a folder."""
-    with closing(Sources([str(folder)], host="", follow=False)) as sources:
+def replayed(path: Path) -> list[Incident]:
+    """The final incidents in a folder or file."""
+    with closing(Sources([str(path)], host="", follow=False)) as sources:
         return replay(Pipeline(_rules(), "default", LATENESS_NS), sources)
 
 
