@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from epicenter.stream.cli.options import CONFIG, EXIT_NO_INPUT, EXIT_PROBLEMS, JSON, RULES, TOPOLOGY, settings_of
+from epicenter.stream.cli.options import CONFIG, EXIT_NO_INPUT, EXIT_PROBLEMS, FULL, JSON, RULES, TOPOLOGY, settings_of
 
 PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 
@@ -69,14 +69,15 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
 @click.command()
 @PATHS
 @JSON
+@FULL
 @RULES
 @TOPOLOGY
 @CONFIG
-def replay(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, **options: Any) -> None:
     """Replay recorded lines and print the incidents in them. In event-time order; each incident in its final state.
 
     Example: epicenter replay --json recorded/
     """
     from epicenter.stream.cli.one_machine import replay_files
 
-    replay_files(settings_of(**options), list(paths), as_json)
+    replay_files(settings_of(**options), list(paths), as_json, is_full)

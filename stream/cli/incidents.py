@@ -10,7 +10,7 @@ import click
 
 from epicenter.rules.errors import ConfigError
 from epicenter.stream.cli.groups import SuggestingGroup
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, FULL, JSON, STORE, settings_of
 
 if TYPE_CHECKING:
     from epicenter.stream.settings import Settings
@@ -66,18 +66,18 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
 @incidents.command("show")
 @click.argument("incident_id", metavar="INCIDENT")
 @JSON
+@FULL
 @CONFIG
 @DATA_DIR
 @STORE
-def show_command(incident_id: str, as_json: bool, config: Path | None, **options: Any) -> None:
+def show_command(incident_id: str, as_json: bool, is_full: bool, config: Path | None, **options: Any) -> None:
     """Show an incident. Give its id, the start of it, or `newest`.
 
     Example: epicenter incidents show 3f2a
     """
-    from epicenter.stream.cli.one_machine import print_document
-    from epicenter.stream.cli.text.incident import print_incident_report
+    from epicenter.stream.cli.one_machine import print_incident
 
-    print_document(stored(settings_of(config, **options), incident_id), as_json, print_incident_report)
+    print_incident(stored(settings_of(config, **options), incident_id), as_json, is_full)
 
 
 @click.command()

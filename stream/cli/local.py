@@ -12,6 +12,7 @@ from epicenter.stream.cli.options import (
     CONFIG,
     DATA_DIR,
     EXIT_USAGE,
+    FULL,
     JSON,
     RULES,
     STORE,
@@ -23,6 +24,7 @@ from epicenter.stream.cli.options import (
 @click.command()
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @JSON
+@FULL
 @RULES
 @TOPOLOGY
 @CONFIG
@@ -30,14 +32,14 @@ from epicenter.stream.cli.options import (
 @DATA_DIR
 @STORE
 @click.option("--page-port", type=int, help="Port of the local page. 0: any free port.")
-def run(paths: tuple[str, ...], as_json: bool, once: bool, **options: Any) -> None:
+def run(paths: tuple[str, ...], as_json: bool, is_full: bool, once: bool, **options: Any) -> None:
     """Follow files, folders or standard input (-). Without PATH, follow the journal or kernel log of this machine.
 
     Example: epicenter run /var/log/kern.log outputs/
     """
     from epicenter.stream.cli.one_machine import run_embedded
 
-    run_embedded(long_running_settings(**options), list(paths), as_json, once)
+    run_embedded(long_running_settings(**options), list(paths), as_json, is_full, once)
 
 
 @click.command()

@@ -24,6 +24,7 @@ TOPOLOGY = click.option(
     "--topology", type=click.Path(path_type=Path), help="File with racks, switches, rails (YAML or JSON)."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+FULL = click.option("--full", "is_full", is_flag=True, help="Print everything, not only what fits on one screen.")
 DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
 
 

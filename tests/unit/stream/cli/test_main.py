@@ -166,7 +166,7 @@ def test_both_names_of_the_store_option_are_wrong_usage(run: Any) -> None:
 
 def test_exit_0_when_all_is_well(logs: Path) -> None:
     found = epicenter("replay", logs)
-    assert (found.returncode, found.stderr) == (0, b"1 incidents\n")
+    assert (found.returncode, found.stderr) == (0, b"1 incident\n")
 
 
 def test_exit_1_when_a_check_finds_problems(tmp_path: Path, run: Any) -> None:
@@ -293,7 +293,7 @@ def test_match_prints_harmless_matches_only_on_request(logs: Path, run: Any) -> 
 def test_match_names_the_first_dead_letter(tmp_path: Path, run: Any) -> None:
     (tmp_path / "a.jsonl").write_text('{"message":"fine"}\n{"message":17}\n')
     _, _, err = run("match", tmp_path)
-    assert f"1 dead letters (first: {tmp_path}/a.jsonl:2: " in err
+    assert f"1 dead letter (first: {tmp_path}/a.jsonl:2: " in err
 
 
 def test_match_reads_rules_of_other_packs(tmp_path: Path, run: Any) -> None:
@@ -338,8 +338,8 @@ def test_replay_leaves_out_merged_incidents(tmp_path: Path, run: Any) -> None:
 
 
 def test_replay_prints_incidents_in_full(logs: Path, run: Any) -> None:
-    _, out, _ = run("replay", logs)
-    assert "root cause  xid-79 on n1" in out
+    _, out, _ = run("replay", "--full", logs)
+    assert "root cause  xid-79 on n1" in out and "confidence 95%" in out
     assert "1. Drain the node" in out
     assert "job A: last step 4 at 09:00:20, 5 s a step" in out
 
