@@ -8,7 +8,17 @@ from typing import Any
 
 import click
 
-from epicenter.stream.cli.options import CONFIG, EXIT_NO_INPUT, EXIT_PROBLEMS, FULL, JSON, RULES, TOPOLOGY, settings_of
+from epicenter.stream.cli.options import (
+    CONFIG,
+    EXIT_NO_INPUT,
+    EXIT_PROBLEMS,
+    FULL,
+    JSON,
+    PATH,
+    RULES,
+    TOPOLOGY,
+    settings_of,
+)
 
 PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 
@@ -36,7 +46,7 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any)
 @CONFIG
 @click.option("--now", help="Time at which to judge the job (ISO 8601). Default: now.")
 @click.option("--job-state", help="State of the job in the scheduler: RUNNING, CANCELLED, TIMEOUT …")
-@click.option("--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder to look up Slurm ids in.")
+@click.option("--outputs", default="outputs", type=PATH, help="Folder to look up Slurm ids in.")
 def triage(
     paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **options: Any
 ) -> None:
