@@ -22,7 +22,9 @@ from epicenter.rules.model.flat_heartbeats import flattened
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Match
 from epicenter.sinks.page import incident_html, incidents_html
-from epicenter.stream.cli.text.incident import Line, incident_report, print_hanging
+from epicenter.stream.cli.text.incident import incident_report
+from epicenter.stream.cli.text.layout import Line, print_hanging
+from epicenter.stream.cli.text.summary import incident_summary
 from epicenter.stream.cli.text.terminal import safe
 from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces
 from epicenter.stream.scan.block_buffer import BlockBuffer
@@ -141,9 +143,10 @@ def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
     engine.add(scanned.matches, scanned.heartbeats, scanned.rank_placements)
     incidents = list(engine.flush())
     for match in draw.sample(scanned.matches, min(20, len(scanned.matches))):
-        _check_sanitized(_on_a_terminal([("", safe(match.event.text))]))
+        _check_sanitized(_on_a_terminal([Line("", safe(match.event.text))]))
     for incident in incidents[:5]:
         _check_sanitized(_on_a_terminal(incident_report(incident)))
+        _check_sanitized(_on_a_terminal(incident_summary(incident)))
         _check_page(incident_html(incident))
     _check_page(incidents_html(incidents[:50]))
 

@@ -61,14 +61,15 @@ def _of_fields(rules: RuleSet, rule: Rule) -> Iterator[Fault]:
     for name in when.where:
         if fields is not None and name not in fields:
             yield Fault(rule.spec.id, ("where", name), f"no input has a field {name}: {_one_of(fields)}")
-    placeholders = {*_OF_ALL_KINDS, *_FIGURES.get(when.kind, ()), *when.group_by}
+    known = placeholders(when)
     for name in _PLACE.findall(when.text):
-        if name not in placeholders:
-            yield Fault(
-                rule.spec.id,
-                ("text",),
-                f"{{{name}}} is unknown here: write one of {', '.join(sorted(placeholders))}",
-            )
+        if name not in known:
+            yield Fault(rule.spec.id, ("text",), f"{{{name}}} is unknown here: {_one_of(known)}")
+
+
+def placeholders(when: WhenSpec) -> set[str]:
+    """The fields of the window's signals."""
+    return {*_OF_ALL_KINDS, *_FIGURES.get(when.kind, ()), *when.group_by}
 
 
 def _one_of(fields: Collection[str]) -> str:

@@ -14,6 +14,7 @@ from epicenter.rules.match.disk_cache import digest
 from epicenter.rules.packs.check_windows import faults as window_faults
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import Loop, loops
+from epicenter.rules.packs.headline import headline_faults
 from epicenter.rules.packs.pack_cache import Reading, load_checked, store_checked
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
@@ -121,6 +122,7 @@ class _Packs:
             )
         if spec.decode and spec.decode not in DECODERS:
             self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
+        self.problems += [f"{place}: {spec.id}: headline: {fault}" for fault in headline_faults(spec)]
         self._lines_by_rule[spec.id] = file, lines, number
         if row:
             self._replace_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))

@@ -126,10 +126,12 @@ class RuleSpec(Strict):
     `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may
     match the same lines. A `phase` is work of the job that takes longer than a step. A rule that detects `silence`
     names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its lines.
+    `headline` is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
     title: str
+    headline: str = ""
     failure_class: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9-]+(\{[a-z_]+\})?$")]
     source: Source
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
@@ -189,6 +191,7 @@ class TableRow(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     title: str | None = None
+    headline: str | None = None
     severity: Severity | None = None
     role: Role | None = None
     entity: Entity | None = None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import structs
+
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
 from epicenter.rules.cause.suspects import Suspects, strongest_suspects
 from epicenter.rules.correlate.attempts import Attempt, recurrence
-from epicenter.rules.correlate.state import IncidentState, place_of
+from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.verdict import verdict_of
@@ -29,7 +31,9 @@ from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.evidence import candidates, missing
 from epicenter.rules.report.fields import fields_of
+from epicenter.rules.report.headline import gpu_of
 from epicenter.rules.report.mismatch import signals_with_mismatch
+from epicenter.rules.report.title import title_of
 
 MAX_SHOWN_PER_CLASS: Final = 3
 MAX_TEXT_LENGTH: Final = 1000
@@ -42,7 +46,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     ranked = ranked_signals(state, rules, suspects)
     root = ranked[0].signal
     culprit = suspects.culprit_of(root) if suspects else root
-    causes = candidates(ranked, suspects)
+    causes = [_with_gpu(cause, rules) for cause in candidates(ranked, suspects)]
     cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)
@@ -52,7 +56,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         status=state.status,
         failure_class=root.failure_class,
         severity=state.severity,
-        title=f"{rule.spec.title if rule else root.failure_class}{place_of(culprit)}",
+        title=title_of(state, root, suspects, rule.spec if rule else None),
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
@@ -69,7 +73,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         merged_into=state.merged_into,
         history=tuple(state.history),
         recurrence=recurrence(state.earlier, _attempt(state, culprit, state.last_seen_ns)),
-        candidates=causes,
+        candidates=tuple(causes),
         cost=cost,
         missing=missing(state, ranked, suspects, context),
         verdict=verdict_of([candidate.signal for candidate in ranked]),
@@ -135,6 +139,11 @@ def _link(candidate: Candidate, root: Signal) -> ChainLink:
         role="root" if signal is root else "cascade" if is_consequence else signal.role,
         text=signal.text[:MAX_TEXT_LENGTH],
     )
+
+
+def _with_gpu(cause: RankedCause, rules: RuleSet) -> RankedCause:
+    rule = rules.by_id.get(cause.rule)
+    return structs.replace(cause, gpu=gpu_of(cause.gpu, rule.spec if rule else None))
 
 
 def _root_cause(cause: RankedCause, root: Signal, fields: dict[str, str]) -> RootCause:

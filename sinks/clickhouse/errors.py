@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,9 @@ MAX_SHOWN_CHARACTERS: Final = 600
 _CONNECTION_FAILED: Final = re.compile(
     r"Failed to (?:establish|resolve)[^\[]{0,300}\[Errno -?\d+\] (?P<reason>[^\"')]{1,100})"
 )
+
+_OTHER_PROGRAM: Final = re.compile(r"HTTP driver received HTTP status (?P<status>\d{3})(?!.*DB::Exception)", re.DOTALL)
+_ENGINE_PREFIX: Final = re.compile(r"^(?:Code: \d+\. )?DB::Exception: |\([A-Z_]{3,60}\)\s*$")
 
 MEANING_BY_CLASS: Final[dict[type[BaseException], type[PipelineError]]] = {
     library.ClickHouseError: TransientError,
@@ -85,6 +88,15 @@ TRANSIENT_CODES: Final = {
 }
 """The engine is busy, short of resources or partly unavailable: the same call may work later."""
 
+SENTENCES: Final[Mapping[object, str]] = {
+    202: "the server answers too many queries at the moment",
+    203: "the server has no free connection",
+    241: "the store is out of memory",
+    242: "the tables are read-only at the moment: check the server's Keeper",
+    243: "the disk of the store is full: free some space",
+}
+"""What some codes of `TRANSIENT_CODES` mean for an operator, in place of the engine's text."""
+
 CONFIG_CODES: Final = {
     60: "UNKNOWN_TABLE: run `epicenter migrate`",
     81: "UNKNOWN_DATABASE: run `epicenter migrate`",
@@ -143,7 +155,7 @@ def translate(error: BaseException, address: str) -> PipelineError:
     if found := fault_in(error):
         return tls_error(found, address)
     code = getattr(error, "code", None)
-    message = f"{address}: {_shown(str(error) or type(error).__name__)}"
+    message = f"{address}: {_in_our_words(str(error) or type(error).__name__, code)}"
     if code in CONFIG_CODES:
         return ConfigError([f"{message} [{CONFIG_CODES[code]}]"])
     if code in TRANSIENT_CODES:
@@ -158,6 +170,14 @@ def tls_error(found: Found, address: str) -> PipelineError:
     """Our error for a TLS fault: transient if only the server's side can fix it."""
     text = f"{address}: {found}: {TLS_ADVICE[found.fault]}"
     return TransientError(text) if found.fault in SERVER_SIDE else ConfigError([text])
+
+
+def _in_our_words(message: str, code: object) -> str:
+    if known := SENTENCES.get(code):
+        return known
+    if answered := _OTHER_PROGRAM.search(message):
+        return f"answers with HTTP status {answered['status']}, which is not ClickHouse's: check host, port and proxy"
+    return _shown(_ENGINE_PREFIX.sub("", message) or "no reason given")
 
 
 def _shown(message: str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ranges import ranges
 from epicenter.rules.placement.hostlist import compress
 from epicenter.sinks.evidence.links import References, lines_of_links
-from epicenter.sinks.evidence.ranges import ranges
 from epicenter.sinks.evidence.reference import line_reference, part_reference
 from epicenter.sinks.evidence.shape import (
     SCHEMA,

@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ranges import ranges
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.sinks.clickhouse import jobs, lines, operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.named import named_incident
-from epicenter.sinks.evidence.ranges import ranges
 
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]

@@ -11,7 +11,7 @@ import click
 
 from epicenter.rules.errors import ConfigError, InputError
 from epicenter.stream.cli.groups import SuggestingGroup
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE, settings_of
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, PATH, RULES, STORE, settings_of
 
 
 @click.group(cls=SuggestingGroup)
@@ -23,7 +23,7 @@ def alerts() -> None:
 
 
 @alerts.command("check")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 def check_command(file: Path) -> None:
     """Check an alerts file. Exit 1 and list every problem with file and line.
 
@@ -32,7 +32,7 @@ def check_command(file: Path) -> None:
     from epicenter.stream.alerts.file import in_short, read_alerts
 
     if not file.is_file():
-        raise InputError(f"{file}: no such file")
+        raise InputError(f"{file}: {'a folder: name a file' if file.is_dir() else 'no such file'}")
     try:
         click.echo(f"{file}: ok: {in_short(read_alerts(file))}")
     except ConfigError as error:
@@ -42,9 +42,7 @@ def check_command(file: Path) -> None:
 
 @alerts.command("route")
 @click.argument("source", metavar="INCIDENT|FILE")
-@click.option(
-    "--alerts", "file", type=click.Path(path_type=Path), help="Use this alerts file, not the one in the settings."
-)
+@click.option("--alerts", "file", type=PATH, help="Use this alerts file, not the one in the settings.")
 @click.option("--at", help="Time for silences and maintenance (ISO 8601). Default: now.")
 @JSON
 @RULES

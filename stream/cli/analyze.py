@@ -8,7 +8,17 @@ from typing import Any
 
 import click
 
-from epicenter.stream.cli.options import CONFIG, EXIT_NO_INPUT, EXIT_PROBLEMS, JSON, RULES, TOPOLOGY, settings_of
+from epicenter.stream.cli.options import (
+    CONFIG,
+    EXIT_NO_INPUT,
+    EXIT_PROBLEMS,
+    FULL,
+    JSON,
+    PATH,
+    RULES,
+    TOPOLOGY,
+    settings_of,
+)
 
 PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 
@@ -36,7 +46,7 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any)
 @CONFIG
 @click.option("--now", help="Time at which to judge the job (ISO 8601). Default: now.")
 @click.option("--job-state", help="State of the job in the scheduler: RUNNING, CANCELLED, TIMEOUT …")
-@click.option("--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder to look up Slurm ids in.")
+@click.option("--outputs", default="outputs", type=PATH, help="Folder to look up Slurm ids in.")
 def triage(
     paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **options: Any
 ) -> None:
@@ -69,14 +79,15 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
 @click.command()
 @PATHS
 @JSON
+@FULL
 @RULES
 @TOPOLOGY
 @CONFIG
-def replay(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, **options: Any) -> None:
     """Replay recorded lines and print the incidents in them. In event-time order; each incident in its final state.
 
     Example: epicenter replay --json recorded/
     """
     from epicenter.stream.cli.one_machine import replay_files
 
-    replay_files(settings_of(**options), list(paths), as_json)
+    replay_files(settings_of(**options), list(paths), as_json, is_full)

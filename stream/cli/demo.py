@@ -114,7 +114,7 @@ class _Demo:
         self._has_written = asyncio.Event()
         self._is_over = asyncio.Event()
         self._gives_up = threading.Event()
-        self._announcer = Announcer(as_json=False, in_full=False)
+        self._announcer = Announcer(as_json=False, only_lines=True)
 
     async def watch(self, write: Callable[..., object], stays: bool) -> None:
         loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from epicenter.rules.errors import ConfigError, InputError
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, PATH, STORE, settings_of
 
 if TYPE_CHECKING:
     from epicenter.rules.model.incident import Incident
@@ -76,9 +76,7 @@ def explain(
     show_default=True,
     help="Print this many lines after that line.",
 )
-@click.option(
-    "--incident", type=click.Path(path_type=Path), help="JSON file with the incident that an incident: reference names."
-)
+@click.option("--incident", type=PATH, help="JSON file with the incident that an incident: reference names.")
 @click.option("--raw", "is_raw", is_flag=True, help="Print whole records, not only their text.")
 @click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @JSON

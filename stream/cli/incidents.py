@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 
 import click
 
-from epicenter.rules.errors import ConfigError
 from epicenter.stream.cli.groups import SuggestingGroup
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, FULL, JSON, OUTPUT_PATH, STORE, settings_of, writing
 
 if TYPE_CHECKING:
     from epicenter.stream.settings import Settings
@@ -66,18 +65,18 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
 @incidents.command("show")
 @click.argument("incident_id", metavar="INCIDENT")
 @JSON
+@FULL
 @CONFIG
 @DATA_DIR
 @STORE
-def show_command(incident_id: str, as_json: bool, config: Path | None, **options: Any) -> None:
+def show_command(incident_id: str, as_json: bool, is_full: bool, config: Path | None, **options: Any) -> None:
     """Show an incident. Give its id, the start of it, or `newest`.
 
     Example: epicenter incidents show 3f2a
     """
-    from epicenter.stream.cli.one_machine import print_document
-    from epicenter.stream.cli.text.incident import print_incident_report
+    from epicenter.stream.cli.one_machine import print_incident
 
-    print_document(stored(settings_of(config, **options), incident_id), as_json, print_incident_report)
+    print_incident(stored(settings_of(config, **options), incident_id), as_json, is_full)
 
 
 @click.command()
@@ -90,9 +89,7 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **options
     show_default=True,
     help="Format of the output.",
 )
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to standard output."
-)
+@click.option("--output", type=OUTPUT_PATH, help="Write to this file, not to standard output.")
 @CONFIG
 @DATA_DIR
 @STORE
@@ -110,10 +107,8 @@ def export(
     if output is None:
         click.echo(draft, nl=False)
         return
-    try:
+    with writing(output):
         output.write_text(draft, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError([f"{output}: can't be written: {error.strerror}"]) from error
 
 
 def stored(settings: Settings, incident_id: str) -> Incident:

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from epicenter.stream.cli.options import (
     CONFIG,
     DATA_DIR,
     EXIT_USAGE,
+    FULL,
     JSON,
+    PATH,
     RULES,
     STORE,
     TOPOLOGY,
     long_running_settings,
+    writing,
 )
+
+
+class FaultKind(click.ParamType):
+    """A kind of fault that the simulator knows, or one of the `others`."""
+
+    name = "kind"
+
+    def __init__(self, *others: str):
+        self._others = others
+
+    def convert(self, value: str, param: click.Parameter | None, context: click.Context | None) -> str:
+        """The kind itself."""
+        if value not in self._kinds():
+            proposed = get_close_matches(value, self._kinds()) or self._kinds()
+            self.fail(f"{value}: unknown kind of fault: write {', '.join(proposed)}", param, context)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The kinds that begin like this."""
+        return [CompletionItem(kind) for kind in self._kinds() if kind.startswith(incomplete)]
+
+    def _kinds(self) -> list[str]:
+        from epicenter.ingest.simulate import KINDS
+
+        return [*self._others, *sorted(KINDS)]
 
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @JSON
+@FULL
 @RULES
 @TOPOLOGY
 @CONFIG
@@ -30,14 +61,14 @@ from epicenter.stream.cli.options import (
 @DATA_DIR
 @STORE
 @click.option("--page-port", type=int, help="Port of the local page. 0: any free port.")
-def run(paths: tuple[str, ...], as_json: bool, once: bool, **options: Any) -> None:
+def run(paths: tuple[str, ...], as_json: bool, is_full: bool, once: bool, **options: Any) -> None:
     """Follow files, folders or standard input (-). Without PATH, follow the journal or kernel log of this machine.
 
     Example: epicenter run /var/log/kern.log outputs/
     """
     from epicenter.stream.cli.one_machine import run_embedded
 
-    run_embedded(long_running_settings(**options), list(paths), as_json, once)
+    run_embedded(long_running_settings(**options), list(paths), as_json, is_full, once)
 
 
 @click.command()
@@ -58,9 +89,11 @@ def page(**options: Any) -> None:
 @click.command()
 @CONFIG
 @click.option("--kafka", "with_kafka", is_flag=True, hidden=True)
-@click.option("--folder", type=click.Path(path_type=Path), help="Folder for the logs of the simulated cluster.")
+@click.option("--folder", type=PATH, help="Folder for the logs of the simulated cluster.")
 @click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True, help="Nodes of the cluster.")
-@click.option("--fault", default="gpu-off-bus", show_default=True, help="Kind of fault, or none.")
+@click.option(
+    "--fault", type=FaultKind("none"), default="gpu-off-bus", show_default=True, help="Kind of fault, or none."
+)
 @click.option("--keep/--no-keep", default=None, help="Keep the page open until Ctrl-C. Default: only on a terminal.")
 def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool | None, config: Path | None) -> None:
     """Simulate a cluster with a fault and watch epicenter find it.
@@ -72,11 +105,13 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
     if with_kafka:
         click.echo("epicenter: demo --kafka was removed; run `make cluster` in a clone of the repository", err=True)
         sys.exit(EXIT_USAGE)
-    run_demo(long_running_settings(config=config), folder, nodes, fault, keep)
+    settings = long_running_settings(config=config)
+    with writing(folder or "the folder for temporary files"):
+        run_demo(settings, folder, nodes, fault, keep)
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--nodes", type=click.IntRange(2, 2048), default=32, show_default=True, help="Nodes of the cluster.")
 @click.option(
     "--jobs", type=click.IntRange(1, 256), help="Concurrent jobs. Default: one for eight nodes, at most four."
@@ -88,7 +123,13 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
 @click.option(
     "--speed", type=click.FloatRange(0, min_open=True), help="Write at this many times real time. Default: at once."
 )
-@click.option("--fault", "faults", multiple=True, help="Kind of fault. Repeat it for several, at most one a job.")
+@click.option(
+    "--fault",
+    "faults",
+    type=FaultKind(),
+    multiple=True,
+    help="Kind of fault. Repeat it for several, at most one a job.",
+)
 @click.option("--healthy", is_flag=True, help="Simulate no fault. Default: one fault an hour, by published shares.")
 def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **options: Any) -> None:
     """Write the logs of a simulated cluster. The ground truth is in truth.json.
@@ -99,4 +140,5 @@ def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float 
 
     if healthy and faults:
         raise click.UsageError("--healthy and --fault exclude each other")
-    write_simulation(folder, scenario_of(**options, faults=faults, is_healthy=healthy), speed)
+    with writing(folder):
+        write_simulation(folder, scenario_of(**options, faults=faults, is_healthy=healthy), speed)

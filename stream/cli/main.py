@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+from typing import NoReturn
 
 import click
 
 from epicenter.rules.errors import ConfigError, InputError, PipelineError, TransientError
 from epicenter.stream.cli.groups import LazyGroup, reworded
-from epicenter.stream.cli.options import EXIT_NO_INPUT
+from epicenter.stream.cli.options import DISK_FULL, EXIT_NO_INPUT, REFUSED, of_the_machine
 from epicenter.stream.process.logs import print_message, set_up_logs
 from epicenter.stream.process.shutdown import exit_on_sigterm_as_pid_1
 
@@ -87,13 +88,24 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except PipelineError as error:
-        print_message(f"epicenter: {error}", logging.ERROR)
-        sys.exit(_exit_code(error))
+        _end_with(error)
+    except OSError as error:
+        if error.errno not in (*DISK_FULL, *REFUSED):
+            _end_with_bug(error)
+        _end_with(of_the_machine(error, f"{error.filename or 'standard output'}: can't be used"))
     except Exception as error:
-        print_message(
-            "epicenter: this is a bug in epicenter; please report it with the lines above", logging.CRITICAL, error
-        )
-        sys.exit(EXIT_BUG)
+        _end_with_bug(error)
+
+
+def _end_with(error: PipelineError) -> NoReturn:
+    print_message(f"epicenter: {error}", logging.ERROR)
+    sys.exit(_exit_code(error))
+
+
+def _end_with_bug(error: Exception) -> NoReturn:
+    text = "epicenter: this is a bug in epicenter; please report it with the lines above"
+    print_message(text, logging.CRITICAL, error)
+    sys.exit(EXIT_BUG)
 
 
 def _announce_compiling(patterns: int) -> None:

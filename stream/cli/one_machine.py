@@ -19,7 +19,10 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.stream.cli.text.incident import incident_line, print_incident_report
+from epicenter.sinks.text.humanize import count
+from epicenter.stream.cli.text.incident import incident_line, incident_report
+from epicenter.stream.cli.text.layout import print_hanging
+from epicenter.stream.cli.text.summary import incident_summary
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe, watched
 from epicenter.stream.local.pipeline import Pipeline, read_to_the_end, replay
 from epicenter.stream.process.logs import print_message
@@ -51,16 +54,19 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
         for found in sorted(scanned.matches, key=lambda match: (match.event.position, match.rule)):
             matches += 1
             _print_match(rules, found, as_json)
-    print_message(f"{records} lines, {matches} matches, {harmless} harmless, {_dead_summary(dead_letters)}")
+    counted = f"{count(records, 'line')}, {matches} {'match' if matches == 1 else 'matches'}, {harmless} harmless"
+    print_message(f"{counted}, {_dead_summary(dead_letters)}")
 
 
-def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
+def replay_files(settings: Settings, paths: list[str], as_json: bool, is_full: bool) -> None:
     """Print the final state of every incident in recorded input."""
     rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
     pipeline = Pipeline(rules, settings.cluster, settings.allowed_lateness_ns, redactor=redactor)
     incidents = replay(pipeline, Sources(paths, host="", follow=False))
-    for incident in incidents:
-        print_incident(incident, as_json)
+    for number, incident in enumerate(incidents):
+        if number and not as_json:
+            click.echo()
+        print_incident(incident, as_json, is_full)
     for verdict in pipeline.verdicts():
         print_message(_verdict_line(verdict))
     for node, skew_ns in pipeline.skews_ns().items():
@@ -69,7 +75,7 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
             print_message(
                 f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the other nodes of its jobs"
             )
-    print_message(f"{len(incidents)} incidents")
+    print_message(count(len(incidents), "incident"))
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -78,7 +84,7 @@ def _verdict_line(verdict: Verdict) -> str:
     return f"{iso_from_ns(verdict.time_ns)}  {verdict.verdict}  {safe(f'{place}: {verdict.text}')}"
 
 
-def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
+def run_embedded(settings: Settings, paths: list[str], as_json: bool, is_full: bool, once: bool) -> None:
     """Follow sources, or read them once, into the embedded store."""
     from epicenter.sinks.clickhouse.dsn import address_of
     from epicenter.stream.local.runner import LocalRunner
@@ -86,12 +92,13 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool
 
     rules = proven(settings.rule_packs, settings.topology)
     sources = Sources(paths, hostname(), follow=not once)
-    reader = LocalRunner(settings, rules, sources, Announcer(as_json), print_message)
+    reader = LocalRunner(settings, rules, sources, Announcer(as_json, is_full), print_message)
     if once:
         run_until_signal(reader.once())
     else:
         asyncio.run(_until_stopped(reader))
-    print_message(f"{reader.records} lines read, {reader.dead} dead letters; store: {address_of(settings.store_dsn)}")
+    read = f"{count(reader.records, 'line')} read, {count(reader.dead, 'dead letter')}"
+    print_message(f"{read}; store: {address_of(settings.store_dsn)}")
 
 
 async def _until_stopped(reader: Any) -> None:
@@ -124,28 +131,35 @@ def _match_line(row: dict[str, Any]) -> str:
     return f"{place}  [{SEVERITY_STYLES[severity]}]{severity}[/]  {row['class']}  [dim]{safe(row['text'])}[/]"
 
 
-def print_incident(incident: Incident, as_json: bool) -> None:
-    """Print an incident in full."""
-    print_document(incident, as_json, print_incident_report)
+def print_incident(incident: Incident, as_json: bool, is_full: bool = False, more: str = "--full") -> None:
+    """Print an incident on one screen, which names what shows `more`, or in full."""
+    lines = incident_report(incident) if is_full else incident_summary(incident, more)
+    print_document(incident, as_json, lambda _: print_hanging(console(), lines))
 
 
 class Announcer:
-    """Prints each incident in full when it opens (if wanted), and a line for each change."""
+    """Prints each incident when it opens, on one screen or in full, and a line for each change."""
 
-    def __init__(self, as_json: bool, in_full: bool = True):
+    def __init__(self, as_json: bool, is_full: bool = False, only_lines: bool = False):
         self._as_json = as_json
-        self._in_full = in_full
+        self._is_full = is_full
+        self._only_lines = only_lines
         self.newest: dict[str, Incident] = {}
 
     def __call__(self, incident: Incident) -> None:
         """Print one change."""
         is_new = incident.incident_id not in self.newest
         self.newest[incident.incident_id] = incident
-        if self._as_json or (is_new and self._in_full):
-            print_incident(incident, self._as_json)
+        if self._as_json or (is_new and not self._only_lines):
+            print_incident(incident, self._as_json, self._is_full, more_of(incident))
         else:
             change = "opened" if is_new else "resolved" if incident.status == "resolved" else "updated"
             console().print(f"{change:<8}  {incident_line(incident)}")
+
+
+def more_of(incident: Incident) -> str:
+    """The command that shows a stored incident in full."""
+    return f"epicenter incidents show {incident.incident_id} --full"
 
 
 def print_document(document: Document, as_json: bool, show: Callable[[Document], None]) -> None:
@@ -160,4 +174,5 @@ def _dead_summary(dead_letters: Sequence[DeadLetter]) -> str:
     if not dead_letters:
         return "no dead letters"
     first = dead_letters[0]
-    return f"{len(dead_letters)} dead letters (first: {first.position.source}:{first.position.offset}: {first.reason})"
+    place = f"{first.position.source}:{first.position.offset}"
+    return f"{count(len(dead_letters), 'dead letter')} (first: {place}: {first.reason})"

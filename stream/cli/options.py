@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from epicenter.rules.errors import ConfigError, PipelineError, TransientError
 
 if TYPE_CHECKING:
     from epicenter.stream.settings import Settings
@@ -16,15 +21,19 @@ EXIT_USAGE: Final = 2
 EXIT_NO_INPUT: Final = 66
 FORMER_STORE: Final = "epicenter.dsn"
 
-CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Read settings from this file (TOML).")
-RULES = click.option(
-    "--rules", type=click.Path(path_type=Path), multiple=True, help="Add your rule packs: file or folder."
-)
-TOPOLOGY = click.option(
-    "--topology", type=click.Path(path_type=Path), help="File with racks, switches, rails (YAML or JSON)."
-)
+PATH: Final = click.Path(path_type=Path, readable=False)
+"""Who reads it says why it can't be read: click would call that wrong usage."""
+
+OUTPUT_PATH: Final = click.Path(path_type=Path, readable=False, dir_okay=False)
+DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+CONFIG = click.option("--config", type=PATH, help="Read settings from this file (TOML).")
+RULES = click.option("--rules", type=PATH, multiple=True, help="Add your rule packs: file or folder.")
+TOPOLOGY = click.option("--topology", type=PATH, help="File with racks, switches, rails (YAML or JSON).")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
+FULL = click.option("--full", "is_full", is_flag=True, help="Print everything, not only what fits on one screen.")
+DATA_DIR = click.option("--data-dir", type=PATH, help="Folder of the embedded store.")
 
 
 def _with_store(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +62,21 @@ def _store(context: click.Context, _: click.Parameter, value: str | None) -> str
 def warn(text: str) -> None:
     """Print a warning on standard error."""
     click.echo(f"epicenter: warning: {text}", err=True)
+
+
+@contextmanager
+def writing(place: object) -> Iterator[None]:
+    """Inside the block, an error of the disk says that the file or folder can't be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise of_the_machine(error, f"{error.filename or place}: can't be written") from error
+
+
+def of_the_machine(error: OSError, what: str) -> PipelineError:
+    """Our error for what the machine refuses: a full disk is temporary, a missing right is a wrong setting."""
+    text = f"{what}: {os.strerror(error.errno or errno.EIO)}"
+    return TransientError(text) if error.errno in DISK_FULL else ConfigError([text])
 
 
 def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **options: Any) -> Settings:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from epicenter.stream.cli.groups import SuggestingGroup
-from epicenter.stream.cli.options import EXIT_PROBLEMS, JSON, RULES
+from epicenter.stream.cli.options import EXIT_PROBLEMS, JSON, OUTPUT_PATH, PATH, RULES, writing
 
 
 @click.group(cls=SuggestingGroup)
@@ -47,7 +47,7 @@ def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
 
 @rules.command("test")
 @RULES
-@click.option("--scenarios", type=click.Path(path_type=Path), multiple=True, help="Add your scenarios: file or folder.")
+@click.option("--scenarios", type=PATH, multiple=True, help="Add your scenarios: file or folder.")
 @click.option("--only-scenarios", is_flag=True, help="Skip the rules' examples.")
 def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenarios: bool) -> None:
     """Test every rule on its examples, and play scenarios. Exit 1 if one fails.
@@ -72,11 +72,9 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
 
 
 @rules.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @click.option("--from", type=click.Choice(["npd"]), expose_value=False, hidden=True)
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to standard output."
-)
+@click.option("--output", type=OUTPUT_PATH, help="Write to this file, not to standard output.")
 def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
     """Convert monitors of node-problem-detector to a rule pack. Review it; what can't be converted is listed.
 
@@ -84,4 +82,5 @@ def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
     """
     from epicenter.stream.rule_tools.import_rules import import_rules
 
-    import_rules(files, output)
+    with writing(output or "standard output"):
+        import_rules(files, output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -139,7 +140,13 @@ async def _why(settings: Settings, host: str, port: int, error: BaseException) -
     if found:
         return ConfigError([f"{place}: {found}"])
     is_late = isinstance(error, TimeoutError)
-    return _unreachable(host, port, f"no answer within {ATTEMPT_S:.0f} s" if is_late else sanitize(str(error)))
+    return _unreachable(host, port, f"no answer within {ATTEMPT_S:.0f} s" if is_late else _reason(error))
+
+
+def _reason(error: BaseException) -> str:
+    number = getattr(error, "errno", None)
+    known = os.strerror(number) if isinstance(number, int) and number > 0 else getattr(error, "strerror", None)
+    return known or sanitize(str(error))
 
 
 def _unreachable(host: str, port: int, reason: str) -> TransientError:

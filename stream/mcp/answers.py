@@ -14,9 +14,9 @@ import orjson
 
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ranges import ranges
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.sinks.clickhouse.reading import Similar
-from epicenter.sinks.evidence.ranges import ranges
 from epicenter.sinks.evidence.reference import LineReference, parse, part_reference
 from epicenter.sinks.evidence.render import as_json, as_markdown
 from epicenter.sinks.evidence.untrusted import NOTICE, cut, defused

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from errno import EADDRNOTAVAIL
 from importlib.metadata import version
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -79,7 +81,9 @@ def serve_http(settings: Settings, host: str, port: int) -> None:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, reuse_port=False
         )
     except OSError as error:
-        raise ConfigError([f"--http {host}:{port}: can't listen: {error.strerror}"]) from error
+        raise ConfigError(
+            [f"--http {host}:{port}: can't listen: {os.strerror(error.errno or EADDRNOTAVAIL)}"]
+        ) from error
     chosen = listening.getsockname()[1]
     names = [f"{name}:{chosen}" for name in ("127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host)]
     application = build(settings).streamable_http_app(

@@ -7,7 +7,7 @@ from typing import Any
 
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.text.humanize import length
-from epicenter.stream.cli.text.incident import Line, print_hanging
+from epicenter.stream.cli.text.layout import Line, print_hanging
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe
 
 
@@ -20,21 +20,21 @@ def _lines(document: Mapping[str, Any]) -> Iterator[Line]:
     severity = document["severity"]
     style = SEVERITY_STYLES.get(severity, "")
     title = f"[{style}]{safe(severity)}[/]  {safe(document['title'])}" if style else safe(document["title"])
-    yield "", f"{safe(document['incident_id'])}  {safe(document['status'])}  {title}"
+    yield Line("", f"{safe(document['incident_id'])}  {safe(document['status'])}  {title}")
     for route_target in document["legs"]:
-        yield "  notifies    ", _route_target(route_target)
+        yield Line("  notifies    ", _route_target(route_target))
     if not document["legs"]:
-        yield "  notifies    ", "no one"
+        yield Line("  notifies    ", "no one")
     for reason in document["reasons"]:
-        yield "  because     ", safe(reason)
+        yield Line("  because     ", safe(reason))
     if document["held_s"]:
-        yield "  pending     ", f"for {_length(document['held_s'])}, in case later lines refute the verdict"
+        yield Line("  pending     ", f"for {_length(document['held_s'])}, in case later lines refute the verdict")
     for name, why in document["mutes"].items():
         if why:
-            yield f"  {name:<12}", f"[yellow]{safe(why)}[/]"
+            yield Line(f"  {name:<12}", f"[yellow]{safe(why)}[/]")
     for name, values in document["labels"].items():
-        yield "  label       ", f"{name}: {safe(', '.join(values))}"
-    yield "  action      ", _action(document["action"])
+        yield Line("  label       ", f"{name}: {safe(', '.join(values))}")
+    yield Line("  action      ", _action(document["action"]))
 
 
 def _route_target(route_target: Mapping[str, Any]) -> str:

@@ -112,7 +112,11 @@ def test_a_job_that_stops_is_a_hang(engine: Engine) -> None:
     engine.add([], steps(10))
     assert engine.advance(at(45 + STALL_FLOOR_S) - 1) == []
     (hang,) = engine.advance(at(45 + STALL_FLOOR_S))
-    assert (hang.failure_class, hang.jobs, hang.title) == ("hang", ("A",), "The job stopped making progress on job A")
+    assert (hang.failure_class, hang.jobs, hang.title) == (
+        "hang",
+        ("A",),
+        "The job stopped making progress after step 9, job A",
+    )
     assert hang.chain[0].onset == "2026-03-02T09:00:45.000000000Z"
     assert hang.chain[0].text == "no step after step 9; until then a step took 5.0 s"
     assert engine.advance(at(45 + 2 * STALL_FLOOR_S)) == []

@@ -42,7 +42,7 @@ def test_time_outs_alone_name_the_rank_that_is_not_among_them() -> None:
     root = incident.root_cause
     assert (root.failure_class, root.node, root.rank) == ("nccl-timeout", "n1", 5)
     assert root.reasons[0] == "rank 5 never reported the timeout, although 7 of 8 ranks did"
-    assert incident.title.endswith(" on n1")
+    assert incident.title.endswith("; rank 5 (n1) never reported")
     assert len(incident.candidates) == 1
     assert "only waiting was observed: no line shows why rank 5 did not arrive" in incident.missing
 

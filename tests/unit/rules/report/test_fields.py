@@ -8,7 +8,7 @@ from epicenter.rules.report.fields import MAX_FIELD_LENGTH, MAX_FIELDS, fields_o
 from tests.support.signals import a_signal
 
 
-def test_fields_are_what_the_line_says_by_name() -> None:
+def test_fields_have_the_names_of_the_rule() -> None:
     signal = structs.replace(
         a_signal("gloo-error", 0), fields={"pid": "4711", "node": "node0003", "peer": "10.0.3.7", "path": ""}
     )

@@ -62,6 +62,28 @@ def test_error_code_takes_precedence_over_class(error: BaseException, expected: 
     assert type(translate(error, "http://host:8123/db")) is expected
 
 
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (
+            library.DatabaseError("HTTP driver received HTTP status 404, server response: <html>nginx</html>"),
+            "answers with HTTP status 404, which is not ClickHouse's: check host, port and proxy",
+        ),
+        (
+            library.DatabaseError("Code: 243. DB::Exception: Cannot reserve 1.00 MiB. (NOT_ENOUGH_SPACE)", code=243),
+            "the disk of the store is full: free some space",
+        ),
+        (
+            library.DatabaseError("Code: 47. DB::Exception: Unknown identifier x. (UNKNOWN_IDENTIFIER)", code=47),
+            "Unknown identifier x.",
+        ),
+    ],
+    ids=["another-program", "full-disk", "a-bug"],
+)
+def test_error_is_reported_without_text_of_the_library(error: BaseException, shown: str) -> None:
+    assert str(translate(error, "http://host:8123/db")) == f"http://host:8123/db: {shown}"
+
+
 def test_error_codes_are_disjoint() -> None:
     assert not TRANSIENT_CODES.keys() & CONFIG_CODES.keys()
 

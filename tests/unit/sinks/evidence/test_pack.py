@@ -25,11 +25,11 @@ from epicenter.rules.model.incident import (
     RankedCause,
     RootCause,
 )
+from epicenter.rules.model.ranges import ranges
 from epicenter.sinks import evidence
 from epicenter.sinks.evidence.fit import MIN_BYTES
 from epicenter.sinks.evidence.links import lines_of_links
 from epicenter.sinks.evidence.pack import pack_of
-from epicenter.sinks.evidence.ranges import ranges
 from epicenter.sinks.evidence.reference import LineReference, PartReference, SignalReference, parse, part_of
 from epicenter.sinks.evidence.render import RENDERERS, as_json, as_markdown
 from epicenter.sinks.evidence.shape import FromStore, Pack, RankGroup

@@ -13,6 +13,7 @@ from epicenter.sinks.page import incident_html, incidents_html, postmortem
 from epicenter.sinks.text.incident_document import decode_incident, incident_of
 from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.stream.cli.text.incident import incident_report
+from epicenter.stream.cli.text.summary import incident_summary
 from tests.unit.sinks.page.test_postmortem import a_full_incident
 
 FIRST_VERSION = """{
@@ -63,7 +64,8 @@ def test_every_rendering_shows_the_first_version() -> None:
         postmortem.html(incident),
         incident_html(incident),
         incidents_html([incident]),
-        "\n".join(text for _, text in incident_report(incident)),
+        "\n".join(line.text for line in incident_report(incident)),
+        "\n".join(line.text for line in incident_summary(incident)),
     )
     for text in shown:
         assert "xid-79" in text and "87%" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shlex
@@ -166,7 +167,7 @@ def test_both_names_of_the_store_option_are_wrong_usage(run: Any) -> None:
 
 def test_exit_0_when_all_is_well(logs: Path) -> None:
     found = epicenter("replay", logs)
-    assert (found.returncode, found.stderr) == (0, b"1 incidents\n")
+    assert (found.returncode, found.stderr) == (0, b"1 incident\n")
 
 
 def test_exit_1_when_a_check_finds_problems(tmp_path: Path, run: Any) -> None:
@@ -219,6 +220,61 @@ def test_exit_69_when_the_store_is_unavailable(run: Any) -> None:
     assert (code, out) == (69, "")
     assert "127.0.0.1:9" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        ("simulate {file} --minutes 1", "{file}: can't be written: Not a directory"),
+        ("simulate /proc/x --minutes 1", "/proc/x: can't be written: No such file or directory"),
+        ("demo --no-keep --folder {file}", "{file}/logs: can't be written: Not a directory"),
+        ("rules import {npd} --output /proc/x.yaml", "/proc/x.yaml: can't be written: No such file or directory"),
+        ("run --once {file} --data-dir {file}", "{file}/store: can't be used as the store's folder: Not a directory"),
+    ],
+    ids=["simulate-file", "simulate-proc", "demo", "import", "run"],
+)
+def test_exit_78_for_an_output_that_can_not_be_written(words: str, where: str, tmp_path: Path, run: Any) -> None:
+    names = {"file": tmp_path / "a.log", "npd": tmp_path / "npd.json"}
+    names["file"].write_text("hello\n")
+    names["npd"].write_text('{"rules": [{"type": "temporary", "reason": "X", "pattern": "it broke"}]}')
+    code, out, err = run(*words.format(**names).split())
+    assert (code, out, err.splitlines()[-1]) == (78, "", f"epicenter: {where.format(**names)}")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["rules list", "rules list --json", "match {log}", "rules import {npd}"])
+def test_exit_69_when_the_disk_of_standard_output_is_full(command: str, tmp_path: Path) -> None:
+    names = {"log": tmp_path / "a.log", "npd": tmp_path / "npd.json"}
+    names["log"].write_text(f"{TRACEBACK}\n")
+    names["npd"].write_text('{"rules": [{"type": "temporary", "reason": "X", "pattern": "it broke"}]}')
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [COMMAND, *command.format(**names).split()], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    *_, last = ran.stderr.decode().splitlines()
+    assert ran.returncode == 69
+    assert re.fullmatch("epicenter: standard output: can't be (used|written): No space left on device", last)
+    assert b"Traceback" not in ran.stderr
+    assert b"Exception ignored" not in ran.stderr
+
+
+def test_missing_right_is_one_sentence_and_no_wrong_usage(tmp_path: Path, run: Any) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("epicenter.stream.store.lookup.from_page", refuse)
+        assert run("incidents", "list", "--data-dir", tmp_path) == (
+            78,
+            "",
+            f"epicenter: {tmp_path}: can't be used: Permission denied\n",
+        )
+
+
+@pytest.mark.parametrize("command", ["simulate {folder} --fault gpu-of-bus", "demo --fault gpu-of-bus"])
+def test_mistyped_fault_gets_a_proposal(command: str, tmp_path: Path, run: Any) -> None:
+    code, _, err = run(*command.format(folder=tmp_path / "x").split())
+    assert (code, "gpu-of-bus: unknown kind of fault: write gpu-off-bus" in err) == (2, True)
 
 
 def test_exit_70_for_a_bug_of_ours(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +349,7 @@ def test_match_prints_harmless_matches_only_on_request(logs: Path, run: Any) -> 
 def test_match_names_the_first_dead_letter(tmp_path: Path, run: Any) -> None:
     (tmp_path / "a.jsonl").write_text('{"message":"fine"}\n{"message":17}\n')
     _, _, err = run("match", tmp_path)
-    assert f"1 dead letters (first: {tmp_path}/a.jsonl:2: " in err
+    assert f"1 dead letter (first: {tmp_path}/a.jsonl:2: " in err
 
 
 def test_match_reads_rules_of_other_packs(tmp_path: Path, run: Any) -> None:
@@ -338,8 +394,8 @@ def test_replay_leaves_out_merged_incidents(tmp_path: Path, run: Any) -> None:
 
 
 def test_replay_prints_incidents_in_full(logs: Path, run: Any) -> None:
-    _, out, _ = run("replay", logs)
-    assert "root cause  xid-79 on n1" in out
+    _, out, _ = run("replay", "--full", logs)
+    assert "root cause  xid-79 on n1" in out and "confidence 95%" in out
     assert "1. Drain the node" in out
     assert "job A: last step 4 at 09:00:20, 5 s a step" in out
 
