@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # Commands that tests start would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: environment demo check test test-long lint style types rules cluster check-deploy audit sbom disaster \
+.PHONY: environment demo check test test-long lint style types rules cluster check-deploy audit sbom disaster diagnosis \
   first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-correlate bench-latency \
   bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference \
   screenshots lock clean
@@ -129,6 +129,10 @@ soak: $(READY)
 # Simulated failures with their truth, or folders of yours with a truth.json: make accuracy FOLDERS="…"
 accuracy: $(READY)
 	$(BIN)/python -m bench.accuracy $(FOLDERS)
+
+# What triage and replay say about each kind of fault, and about labelled cases: make diagnosis CASES="cases.jsonl"
+diagnosis: $(READY)
+	$(BIN)/python -m bench.diagnosis $(if $(CASES),--corpus $(CASES))
 
 # The pipeline under attack, compared with a calm run: make chaos ROUNDS=100, make chaos SEED=7 ROUNDS=1
 chaos: $(READY)

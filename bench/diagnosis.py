@@ -101,9 +101,8 @@ def main() -> int:
     invented = [case.id for case in cases if not case.expect and invents(case)]
     if cases:
         print(f"{len(cases)} cases: different in {len(different)} {different}")
-        print(
-            f"{sum(not case.expect for case in cases)} healthy: a death, a job or a failure in {len(invented)} {invented}"
-        )
+        healthy = sum(not case.expect for case in cases)
+        print(f"{healthy} healthy: a death, a job or a failure in {len(invented)} {invented}")
     return 0 if same == sum(by_triage) == len(rows) and not different else 1
 
 
