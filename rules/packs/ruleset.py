@@ -24,6 +24,7 @@ HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count",
 STEP_FIELDS: Final = {"step", "steps_total", "total_steps", "step_saved", "step_restored"}
 """Whole numbers that some frameworks write as 3.2e+4."""
 
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -55,21 +56,22 @@ def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, ci
     )
 
 
+_NO_FAILURE: Final = "The log shows no failure."
 _NOTHING: Final = {
     Status.COMPLETED: "The job completed normally.",
     Status.RUNNING: "The job is running, and the log shows no failure.",
-    Status.NO_JOB: "There is no job in this log, and nothing was found.",
 }
 
 
 def _summary(assessment: Assessment) -> str:
     story, status, progress = assessment.story, assessment.status, assessment.progress
-    sentences = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "The log shows no failure.")]
+    sentences = [f"{assessment.incident.incident.title}."] if assessment.incident else []
     if status is Status.NO_JOB:
-        sentences = [_without_job(assessment)]
+        sentences.append(_without_job(assessment))
+    else:
+        sentences.append(assessment.spec.meaning if assessment.spec else _NOTHING.get(status, _NO_FAILURE))
     if cause := assessment.cause:
-        others = sum(finding.count for finding in assessment.run.failures) - 1
-        sentences.append(f"It is first seen {_place(story, cause)}{_follow(others)}.")
+        sentences.append(f"It is first seen {_place(story, cause)}{_more(_others(assessment))}.")
     if status is Status.CANCELLED and assessment.primary == "hang":
         sentences.append("The cancellation only ended a job that had already stalled.")
     if assessment.is_late_failure:
@@ -90,14 +92,16 @@ def _without_job(assessment: Assessment) -> str:
     return "The log is empty." if is_empty else "There is no job in this log, and nothing was found."
 
 
-def _follow(others: int) -> str:
+def _others(assessment: Assessment) -> int:
+    if assessment.incident:
+        return assessment.incident.incident.signal_count - 1
+    return sum(finding.count for finding in assessment.run.failures) - 1
+
+
+def _more(others: int) -> str:
     if not others:
         return ""
-    return (
-        f"; {others} more lines repeat it or follow from it"
-        if others > 1
-        else "; one more line repeats it or follows from it"
-    )
+    return f"; {others} more lines belong to it" if others > 1 else "; one more line belongs to it"
 
 
 def _of(progress: ProgressReport) -> str:
@@ -120,12 +124,25 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
         of_class = [signal for signal in same if signal.failure_class == cause.failure_class and signal is not cause]
         chosen = [cause, *of_class][:MAX_SHOWN_OF_PRIMARY]
     own_class = cause.failure_class if cause else ""
-    others = [finding.first for finding in assessment.run.failures if finding.failure_class != own_class]
-    lines = [_line(story, signal) for signal in [*chosen, *others]]
+    others = _first_of_each_class(assessment)
+    lines = [
+        _line(story, signal) for signal in [*chosen, *(other for other in others if other.failure_class != own_class)]
+    ]
     if not cause and assessment.primary:
         shown = {line.line for line in lines}
         lines = [*(line for line in _last_lines(story, assessment.primary) if line.line not in shown), *lines]
     return tuple(lines[:MAX_SHOWN_EVIDENCE])
+
+
+def _first_of_each_class(assessment: Assessment) -> list[Signal]:
+    """The first line of each class of the incident, without warnings that explain nothing; else of each finding."""
+    if not assessment.incident:
+        return [finding.first for finding in assessment.run.failures]
+    related = (candidate.signal for candidate in assessment.candidates if not candidate.is_idle)
+    firsts: dict[str, Signal] = {}
+    for signal in sorted((signal for signal in related if signal.position), key=onset_order):
+        firsts.setdefault(signal.failure_class, signal)
+    return list(firsts.values())
 
 
 def _last_lines(story: Story, primary: str) -> list[EvidenceLine]:

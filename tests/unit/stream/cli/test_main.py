@@ -29,7 +29,9 @@ INCIDENT_FIELDS = {
     *("blast_radius", "progress", "first_seen", "last_seen", "signal_count", "evidence", "next_steps", "action"),
     *("candidates", "cost", "missing"),
 }
-OF_THE_STORE = {"revision", "merged_into", "history", "recurrence", "verdict", "reopened"}
+OF_THE_STORE = {"revision", "merged_into", "history", "recurrence", "verdict", "reopened", "resolved_by"} | {
+    *("checks", "commands")
+}
 """Fields of the stored document that the contract lacks."""
 
 
@@ -371,10 +373,11 @@ def test_replay_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
     assert code == 0
     assert incident.keys() == INCIDENT_FIELDS | OF_THE_STORE
     assert incident["root_cause"].keys() == {
-        *("class", "rule", "node", "rank", "gpu", "event_time", "confidence", "reasons", "explains", "explained_by")
+        *("class", "rule", "node", "rank", "gpu", "event_time", "confidence", "reasons", "explains", "explained_by"),
+        "fields",
     }
     assert [link.keys() for link in incident["chain"]] == [
-        {"event_time", "onset", "node", "rank", "class", "role", "text"}
+        {"event_time", "onset", "onset_earliest", "onset_latest", "node", "rank", "class", "role", "text"}
     ] * 2
     assert incident["blast_radius"] == {"nodes": 1, "ranks": 0, "jobs": 1, "gpus": 1}
     assert incident["progress"]["A"].keys() == {"last_step", "last_step_time", "step_time_s"}
