@@ -108,7 +108,7 @@ def lay_out(incident: Incident, width: float = WIDE_PX) -> Lanes | None:
     names = _lane_names(links)
     folded = _folded(incident, links)
     left = 10.0 if is_narrow else min(220.0, max(len(name) * NAME_CHARACTER_PX + 30 for name in (*names, folded)))
-    times = [time for link in links for time in (link.earliest_ns, link.onset_ns, link.logged_ns)]
+    times = [time for link in links for time in (link.earliest_ns, link.latest_ns, link.onset_ns, link.logged_ns)]
     scale = scale_of(times, left + 6, width - 14)
     lanes: list[Lane] = []
     top = 8.0
@@ -142,12 +142,13 @@ def _link(link: ChainLink, root_ns: int | None) -> _Link | None:
     onset_ns, logged_ns = humanize.ns(link.onset), humanize.ns(link.event_time)
     if onset_ns is None or logged_ns is None:
         return None
-    earliest_ns, latest_ns, role = onset_ns, onset_ns, link.role
+    earliest_ns = min(onset_ns, humanize.ns(link.onset_earliest) or onset_ns)
+    latest_ns, role = max(onset_ns, humanize.ns(link.onset_latest) or onset_ns), link.role
     if root_ns is not None and onset_ns < root_ns:
         if logged_ns < root_ns:
             role = EARLIER
         else:
-            onset_ns = latest_ns = root_ns
+            onset_ns, latest_ns = root_ns, max(latest_ns, root_ns)
     logged_ns = max(onset_ns, logged_ns)
     return _Link(link.node or NO_NODE, role, link.failure_class, onset_ns, logged_ns, earliest_ns, latest_ns)
 

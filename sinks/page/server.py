@@ -22,6 +22,8 @@ from epicenter.sinks.page.grid import grid_of
 from epicenter.sinks.page.listing import load_listing
 from epicenter.sinks.page.listing import template_variables as listing_variables
 from epicenter.sinks.page.live import Feed, Health, StoreQuery, events
+from epicenter.sinks.page.node import load_node
+from epicenter.sinks.page.node import template_variables as node_variables
 from epicenter.sinks.page.render import html_response, json_response
 from epicenter.sinks.page.search import ListQuery
 from epicenter.sinks.page.story import load_story, template_variables
@@ -53,6 +55,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.get("/incidents/{id}", pages.incident),
             web.get("/jobs", pages.jobs),
             web.get("/jobs/{cluster}/{job}", pages.job),
+            web.get("/nodes/{node}", pages.node),
             web.get("/silences", pages.silences),
             web.get("/events", events(feed, health, state.read)),
             web.get("/healthz", pages.healthz),
@@ -117,6 +120,17 @@ class _Pages:
             views=list(map(IncidentView, incidents)),
             acknowledgements=await self._acknowledgements(incidents),
         )
+
+    async def node(self, request: web.Request) -> web.Response:
+        """A node's incidents, kernel matches and jobs as HTML; `cluster` tells nodes of one name apart."""
+        version, now_ns, node = str(self._feed.version), time_ns(), request.match_info["node"]
+        cluster = request.query.get("cluster", "")
+        story = await self._query(lambda client: load_node(client, node, cluster, now_ns))
+        if story is None:
+            within = f" in cluster {cluster}" if cluster else ""
+            return self._not_found("Node not found", f"Nothing is stored of node {node}{within}")
+        variables = node_variables(story, node, cluster, now_ns)
+        return await self._render("node.html", version, now_ns=now_ns, **variables)
 
     async def silences(self, request: web.Request) -> web.Response:
         """Silences as HTML."""

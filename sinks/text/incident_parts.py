@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from epicenter.rules.model.incident import (
     ChainLink,
     Change,
     Check,
+    Command,
     Evidence,
     Progress,
     RankedCause,
@@ -122,7 +121,7 @@ class CommandView(msgspec.Struct, frozen=True):
     text: str
 
     @classmethod
-    def of(cls, command: Any) -> CommandView:
+    def of(cls, command: Command) -> CommandView:
         """The view of a command."""
         return cls(sanitize(command.purpose), sanitize(command.scheduler), sanitize(command.text))
 

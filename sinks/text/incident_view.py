@@ -135,7 +135,7 @@ class IncidentView(msgspec.Struct, frozen=True):
     @property
     def commands(self) -> tuple[CommandView, ...]:
         """Commands to paste, filled in."""
-        return tuple(map(CommandView.of, getattr(self.incident, "commands", ())))
+        return tuple(map(CommandView.of, self.incident.commands))
 
     @property
     def checks(self) -> tuple[CheckView, ...]:

@@ -93,6 +93,14 @@ def test_effect_dated_back_before_its_cause_is_drawn_from_the_cause_on(width: fl
     assert hang.from_x < root.x < hang.logged_x
 
 
+def test_estimated_onset_has_its_interval() -> None:
+    late = link(20, "n2", "nccl-timeout", "cascade", logged_s=600)
+    limits = [iso_from_ns(START_NS + second * NS_PER_S) for second in (12, 28)]
+    late = msgspec.structs.replace(late, onset_earliest=limits[0], onset_latest=limits[1])
+    mark = drawn(a_chain([XID, late])).lanes[1].marks[0]
+    assert mark.from_x < mark.x < mark.to_x < mark.logged_x
+
+
 def test_link_logged_before_the_cause_began_is_no_effect() -> None:
     earlier = link(-60, "n2", "pcie-aer-corrected", "cascade")
     drawing = drawn(a_chain([earlier, *CHAIN], (Explanation("pcie-aer-corrected", "n2", "x"),)))

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from epicenter.rules.alerts.silences import MATCHERS, Silence
 from epicenter.rules.errors import TransientError
-from epicenter.rules.model.incident import Check, Cost, Evidence, Incident, RankedCause
+from epicenter.rules.model.incident import Check, Command, Cost, Evidence, Incident, RankedCause
 from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
@@ -143,6 +143,14 @@ async def test_commands_in_steps_can_be_copied_and_are_escaped(browser: Browser,
     text = await text_of(browser, f"/incidents/{ID}")
     assert "<code data-copyable>dmesg | grep &lt;Xid&gt;</code>" in text and "Then &lt;b&gt;wait&lt;/b&gt;." in text
     assert text.count("data-copy-this") == 1 and "data-copy-link" in text
+
+
+async def test_commands_are_shown_with_their_purpose_and_scheduler(browser: Browser, store: Store) -> None:
+    command = Command("Drain <node0003>", "slurm", "scontrol update nodename=node0003 reason='a & b'")
+    store.write(msgspec.structs.replace(an_incident(revision=2), commands=(command,)))
+    text = await text_of(browser, f"/incidents/{ID}")
+    assert "<span>Drain &lt;node0003&gt; <small>slurm</small></span>" in text
+    assert "<code data-copyable>scontrol update nodename=node0003 reason=&#39;a &amp; b&#39;</code>" in text
 
 
 async def test_fields_and_checks_are_shown_by_name(browser: Browser, store: Store) -> None:
