@@ -15,7 +15,7 @@ from epicenter.rules.triage.assessment import Assessment, Circumstances, assess
 from epicenter.rules.triage.dashboards import dashboards
 from epicenter.rules.triage.diagnose import checks
 from epicenter.rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
-from epicenter.rules.triage.primary import RankedIncident
+from epicenter.rules.triage.primary import RankedIncident, is_cancellation
 from epicenter.rules.triage.stage import stage
 from epicenter.rules.triage.story import Finding, Story
 
@@ -124,10 +124,8 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
         of_class = [signal for signal in same if signal.failure_class == cause.failure_class and signal is not cause]
         chosen = [cause, *of_class][:MAX_SHOWN_OF_PRIMARY]
     own_class = cause.failure_class if cause else ""
-    others = _first_of_each_class(assessment)
-    lines = [
-        _line(story, signal) for signal in [*chosen, *(other for other in others if other.failure_class != own_class)]
-    ]
+    others = [signal for signal in _first_of_each_class(assessment) if signal.failure_class != own_class]
+    lines = [_line(story, signal) for signal in [*chosen, *others]]
     if not cause and assessment.primary:
         shown = {line.line for line in lines}
         lines = [*(line for line in _last_lines(story, assessment.primary) if line.line not in shown), *lines]
@@ -135,14 +133,19 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
 
 
 def _first_of_each_class(assessment: Assessment) -> list[Signal]:
-    """The first line of each class of the incident, without warnings that explain nothing; else of each finding."""
+    """The first line of each class of the incident, without warnings that explain nothing, and of a cancellation.
+
+    Without an incident, that of each finding.
+    """
+    firsts = [finding.first for finding in assessment.run.failures]
     if not assessment.incident:
-        return [finding.first for finding in assessment.run.failures]
-    related = (candidate.signal for candidate in assessment.candidates if not candidate.is_idle)
-    firsts: dict[str, Signal] = {}
+        return firsts
+    related = [candidate.signal for candidate in assessment.candidates if not candidate.is_idle]
+    related += [signal for signal in firsts if is_cancellation(signal.failure_class)]
+    by_class: dict[str, Signal] = {}
     for signal in sorted((signal for signal in related if signal.position), key=onset_order):
-        firsts.setdefault(signal.failure_class, signal)
-    return list(firsts.values())
+        by_class.setdefault(signal.failure_class, signal)
+    return list(by_class.values())
 
 
 def _last_lines(story: Story, primary: str) -> list[EvidenceLine]:
