@@ -153,7 +153,7 @@ def row_of(kind: str) -> Row:
 def triaged(path: Path) -> list[Triage]:
     """The report on each job in a folder or file, and on its nodes."""
     [logs] = jobs_at(str(path), Path())
-    return _reader().reports(logs, Circumstances())
+    return _reader().reports(logs, Circumstances(), [])
 
 
 def replayed(path: Path) -> list[Incident]:

@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from gzip import GzipFile
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
 from epicenter.ingest.collect.lines import LineCutter, Lines
-from epicenter.ingest.provenance.first_lines import HEAD_BYTES, with_first_lines
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
+from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, open_log, read_fault
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
-_LOG_SUFFIXES: Final = ("", ".log", ".out", ".err", ".txt", ".jsonl", ".ndjson")
+LOG_SUFFIXES: Final = (".log", ".out", ".err", ".txt", ".jsonl", ".ndjson")
+_PACKED = re.compile(r"\.(?:gz|xz|zst|bz2|lz4|zip)$")
+_ROTATED = re.compile(r"(?:\.\d+|-(?:19|20)\d{6})$")
 
 
-def log_files(folder: Path) -> Iterator[Path]:
-    """The files below a folder that look like logs by their names, in order; rotated ones (`.log.1`) too."""
-    for file in sorted(folder.rglob("*")):
-        name = file.name.rstrip("0123456789").rstrip(".") if file.suffix[1:].isdigit() else file.name
-        if file.is_file() and not file.name.startswith(".") and Path(name).suffix in _LOG_SUFFIXES:
-            yield file
+def log_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Path]:
+    """The files below a folder that look like logs by their names, in order; rotated and packed ones too."""
+    files = [Path(at, name) for at, _, names in os.walk(folder, onerror=on_error) for name in names if is_log(name)]
+    yield from (file for file in sorted(files) if file.is_file() or (file.is_symlink() and not file.exists()))
+
+
+def is_log(name: str) -> bool:
+    """Whether a file's name is that of a log: `a.log`, `syslog`, `a.log.1`, `messages-20260301.gz`."""
+    if name.startswith("."):
+        return False
+    unpacked = _PACKED.sub("", name)
+    original = _ROTATED.sub("", unpacked)
+    is_bare = Path(original).suffix == "" and (unpacked == name or original != unpacked)
+    return Path(original).suffix in LOG_SUFFIXES or is_bare
+
+
+def is_packed(file: Path) -> bool:
+    """Whether a file's name is that of a compressed one."""
+    return bool(_PACKED.search(file.name))
 
 
 def unrotated(file: Path) -> Path:
-    """The file whose older lines are here: `a.log` for `a.log.1`; any other file is itself."""
-    return file.with_suffix("") if file.suffix[1:].isdigit() else file
+    """The file whose older lines are here: `a.log` for `a.log.1` and `a.log.2.gz`; any other file is itself."""
+    return file.with_name(_ROTATED.sub("", _PACKED.sub("", file.name)))
 
 
 class FileSource:
@@ -37,11 +55,13 @@ class FileSource:
     Its content when it was found is as old as its time of modification; what is added later is new. Whose lines they
     are follows from its path below `root` (itself, or a folder above it), and from its first lines, as far as they
     have come. `host` is where lines come from that name no node, unless all tasks of a job write into the file.
+    `fault` is why its end could not be read, in a sentence; empty if it could.
     """
 
     def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None):
         self.name = str(path)
         self.has_ended = False
+        self.fault = ""
         self._path = path
         self._host = host.encode()
         self._follow = follow
@@ -72,11 +92,14 @@ class FileSource:
         """Close the file."""
         self._file.close()
 
-    def _inspect_head(self) -> None:
+    def _inspect_head(self, chunk: bytes) -> None:
         """Find out whose lines they are, again as long as the first lines come in."""
         read_bytes = self._file.tell()
         if self._inspected_bytes < min(read_bytes, HEAD_BYTES):
-            self._inspected_bytes, self._origin = read_bytes, with_first_lines(self._by_path, self._file.fileno())
+            is_packed = isinstance(self._file, GzipFile)
+            self._inspected_bytes = HEAD_BYTES if is_packed else read_bytes
+            ends = text_of(chunk[:HEAD_BYTES]) if is_packed else text_of_ends(self._file.fileno())
+            self._origin = with_first_lines(self._by_path, ends, self._found_ns)
 
     def _lines(self) -> Lines:
         chunk = self._read()
@@ -103,17 +126,17 @@ class FileSource:
 
     def _read(self) -> bytes:
         try:
-            chunk = self._file.read(READ_BYTES)
-            self._inspect_head()
-            return chunk
-        except OSError as error:
-            raise InputError(f"{self._path}: can't be read any further: {error.strerror}") from error
+            chunk = self._file.read1(READ_BYTES)
+            self._inspect_head(chunk)
+        except READ_FAULTS as error:
+            self.fault = f"{self.name}: {read_fault(error)}: only the lines before that were read"
+            return b""
+        return chunk
 
-    def _open(self) -> BinaryIO:
-        try:
-            file = self._path.open("rb")
-        except OSError as error:
-            raise InputError(f"{self._path}: can't be read: {error.strerror}") from error
+    def _open(self) -> LogFile:
+        file = open_log(self._path)
+        if self._follow and isinstance(file, GzipFile):
+            raise InputError(f"{self._path}: packed with gzip, so it can't grow: read it with --once")
         found = os.fstat(file.fileno())
         self._found_bytes, self._found_ns = found.st_size, found.st_mtime_ns
         return file

@@ -18,6 +18,7 @@ class JournalSource:
         assert self._process.stdout is not None
         self._pipe = PipeSource("", self._process.stdout.fileno(), "journal")
         self.name = self._pipe.name
+        self.fault = ""
 
     @staticmethod
     def is_readable() -> bool:

@@ -30,6 +30,7 @@ class KmsgSource:
     def __init__(self, host: str, follow: bool, device: Path = DEVICE):
         self.name = str(device)
         self.has_ended = False
+        self.fault = ""
         self._host = host
         self._follow = follow
         self._descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK)

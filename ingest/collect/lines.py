@@ -10,6 +10,7 @@ from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.cri import CriJoiner
 
 MAX_LINE_BYTES: Final = 16 << 20
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class Lines(NamedTuple):
@@ -31,11 +32,14 @@ class LineCutter:
         self._joiner = CriJoiner()
         self._partial = b""
         self._is_skipping = False
+        self._has_begun = False
         self._newest = 0
         self._last: Sized = ()
 
     def cut(self, chunk: bytes) -> Lines:
         """The lines that end in this chunk."""
+        if not self._has_begun:
+            self._has_begun, chunk = bool(chunk), chunk.removeprefix(_BYTE_ORDER_MARK)
         if self._is_skipping:
             _, newline, chunk = chunk.partition(b"\n")
             self._is_skipping = not newline

@@ -10,17 +10,22 @@ from typing import Final
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
 from epicenter.ingest.collect.lines import LineCutter, Lines
+from epicenter.ingest.provenance.log_file import BLANKS, fault_of
 from epicenter.rules.model.records import Origin
 
 READ_BYTES: Final = 1 << 20
 
 
 class PipeSource:
-    """Lines as they come through a file descriptor, without waiting for more."""
+    """Lines as they come through a file descriptor, without waiting for more.
+
+    `fault` is why they are no log, in a sentence; empty if they are one.
+    """
 
     def __init__(self, host: str, descriptor: int | None = None, name: str = "stdin"):
         self.name = name
         self.has_ended = False
+        self.fault = f"{name}: empty: no line to read"
         self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         self._host = host.encode()
         self._origin = Origin(job=name, log=name)
@@ -41,5 +46,9 @@ class PipeSource:
         if not select([self._descriptor], [], [], 0)[0]:
             return Lines((), [])
         chunk = os.read(self._descriptor, READ_BYTES)
+        if self.fault and chunk.strip(BLANKS):
+            fault = fault_of(chunk)
+            self.fault = f"{self.name}: {fault}" if fault else ""
+            chunk = b"" if fault else chunk
         self.has_ended = not chunk
         return self._cutter.cut(chunk) if chunk else self._cutter.end()

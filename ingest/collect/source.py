@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Protocol
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.collect.files import FileSource, log_files, unrotated
+from epicenter.ingest.collect.files import FileSource, is_packed, log_files, unrotated
 from epicenter.ingest.collect.journal import JournalSource
 from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
 from epicenter.ingest.collect.pipe import PipeSource
+from epicenter.ingest.provenance.log_file import check_is_log, read_fault
 from epicenter.rules.errors import InputError
 
 
 class Source(Protocol):
-    """A place where lines come from."""
+    """A place where lines come from. `fault` is why it could not be read to its end; empty if it could."""
 
     name: str
+    fault: str
 
     @property
     def has_ended(self) -> bool:
@@ -33,6 +35,9 @@ class Sources:
     """All sources of a run. `open_new_files` finds those that appear in folders later.
 
     `host` is this machine if its files are local; empty if they may come from anywhere.
+
+    Raises:
+        InputError: nothing can be read; or, if sources are followed, one of the paths can't.
     """
 
     def __init__(self, paths: list[str], host: str, follow: bool):
@@ -40,55 +45,81 @@ class Sources:
         self._follow = follow
         self._folders = [Path(path) for path in paths if path != "-" and Path(path).is_dir()]
         self._by_name: dict[str, Source] = {}
-        missing = [path for path in paths if path != "-" and not Path(path).exists()]
-        if missing:
-            raise InputError("\n".join(f"{path}: no such file or folder" for path in missing))
+        self._faults: dict[str, str] = {}
         if "-" in paths:
             self._add(PipeSource(host))
         for path in paths:
             if path != "-" and not Path(path).is_dir():
-                self._add(_file(Path(path), host, follow))
+                self._try_to_open(Path(path), None)
         if not paths:
             self._add(_machine_log(host, follow))
+        refused = list(self._faults.values())
         self.open_new_files()
+        if (follow and refused) or not (follow or self._by_name):
+            self.close()
+            raise InputError("\n".join(refused if follow else self._faults.values()))
 
     def all(self) -> list[Source]:
         """Every source, in the order in which they were found."""
         return list(self._by_name.values())
 
+    def faults(self) -> list[str]:
+        """What could not be read so far, and why: a sentence each."""
+        return [*self._faults.values(), *(source.fault for source in self.all() if source.fault)]
+
     def open_new_files(self) -> None:
         """Open the log files that have appeared in the folders. A followed file was read before it was rotated away."""
         for folder in self._folders:
-            for file in log_files(folder):
-                is_read = self._follow and unrotated(file) != file and self._has_or_is(unrotated(file))
-                if str(file) not in self._by_name and not is_read:
-                    self._add_if_still_there(file, folder)
+            files = [file for file in log_files(folder, self._note_error) if not self._is_history(file)]
+            for file in files:
+                if str(file) not in self._by_name:
+                    self._try_to_open(file, folder)
+            if not self._follow:
+                self._check_folder(folder, files)
 
     def close(self) -> None:
         """Close every source."""
         for source in self.all():
             source.close()
 
-    def _has_or_is(self, file: Path) -> bool:
-        return str(file) in self._by_name or file.exists()
+    def _is_history(self, file: Path) -> bool:
+        """Whether a followed file was read before it got this name, or can't grow."""
+        if not self._follow:
+            return False
+        original = unrotated(file)
+        return is_packed(file) or (original != file and (str(original) in self._by_name or original.exists()))
 
-    def _add_if_still_there(self, file: Path, folder: Path) -> None:
+    def _try_to_open(self, file: Path, folder: Path | None) -> None:
+        """Open a file that the user named, or that is in a folder. If it can't be read, remember why."""
         try:
-            self._add(FileSource(file, self._host, self._follow, folder))
-        except InputError:
-            if file.exists():
-                raise
+            if file != DEVICE and not check_is_log(file) and not self._follow and not folder:
+                raise InputError(f"{file}: empty: no line to read")
+            self._add(self._opened(file, folder))
+            self._faults.pop(str(file), None)
+        except InputError as error:
+            if not folder or file.is_symlink() or file.exists():
+                self._faults[str(file)] = str(error)
+
+    def _opened(self, file: Path, folder: Path | None) -> Source:
+        if file == DEVICE:
+            return KmsgSource(self._host, self._follow)
+        return FileSource(file, self._host, self._follow, folder)
+
+    def _check_folder(self, folder: Path, files: list[Path]) -> None:
+        """Remember that a folder has no log with a line in it."""
+        faulty = [file for file in self._faults if folder in (Path(file), *Path(file).parents)]
+        if not files and not faulty:
+            self._faults[str(folder)] = f"{folder}: no log in this folder"
+        elif not faulty and not any(map(check_is_log, files)):
+            self._faults[str(folder)] = f"{folder}: empty: none of its {len(files)} logs has a line"
+            for file in files:
+                self._by_name.pop(str(file)).close()
+
+    def _note_error(self, error: OSError) -> None:
+        self._faults[str(error.filename)] = f"{error.filename}: {read_fault(error)}"
 
     def _add(self, source: Source) -> None:
         self._by_name[source.name] = source
-
-
-def _file(path: Path, host: str, follow: bool) -> Source:
-    if path == DEVICE:
-        return KmsgSource(host, follow)
-    if not path.is_file():
-        raise InputError(f"{path}: neither a file nor a folder: pipe it in, and give - as the PATH")
-    return FileSource(path, host, follow)
 
 
 def _machine_log(host: str, follow: bool) -> Source:

@@ -45,15 +45,10 @@ _NCCL_HOST = re.compile(
 _LAUNCHER = re.compile(r"(?m)^ {0,6}\d{1,7}: [^\n]{0,200}?(?:torch/distributed/(?:run|elastic|launcher)\b|torchrun)")
 
 
-def with_first_lines(origin: Origin, descriptor: int) -> Origin:
-    """The origin with the facts in the open file. If both name a job, that of the path counts.
-
-    Raises:
-        OSError: it can't be read.
-    """
-    text = _text_of_ends(descriptor)
+def with_first_lines(origin: Origin, text: str, received_ns: int) -> Origin:
+    """The origin with the facts in a file's first and last lines. If both name a job, that of the path counts."""
     head = map(str.encode, text.split("\n", HEAD_LINES))
-    origin = msgspec.structs.replace(origin, head_time_ns=head_time_ns(head, os.fstat(descriptor).st_mtime_ns))
+    origin = msgspec.structs.replace(origin, head_time_ns=head_time_ns(head, received_ns))
     if origin.is_system or not text or text.startswith('{"'):
         return origin
     job = "" if origin.is_job_stated else _job(text)
@@ -126,9 +121,19 @@ def _tasks_per_node(text: str, nodes: int) -> int:
     return tasks // nodes if tasks % nodes == 0 else 0
 
 
-def _text_of_ends(descriptor: int) -> str:
+def text_of_ends(descriptor: int) -> str:
+    """The first and the last lines of an open file.
+
+    Raises:
+        OSError: it can't be read.
+    """
     size_bytes = os.fstat(descriptor).st_size
     ends = os.pread(descriptor, HEAD_BYTES, 0)
     if size_bytes > HEAD_BYTES:
         ends += b"\n" + os.pread(descriptor, TAIL_BYTES, max(HEAD_BYTES, size_bytes - TAIL_BYTES))
-    return ends.decode("utf-8", "replace").replace("\r\n", "\n")
+    return text_of(ends)
+
+
+def text_of(ends: bytes) -> str:
+    """These bytes as text, with line ends of one kind."""
+    return ends.decode("utf-8-sig", "replace").replace("\r\n", "\n")

@@ -88,7 +88,7 @@ def connect(dsn: str) -> Client:
         TransientError: the server is unavailable or busy.
     """
     target = parse_dsn(dsn)
-    backend = _open_embedded(target) if target.is_embedded else _open_server(target)
+    backend = _opened(target)
     try:
         with translated(target.address):
             _use_database(backend, target.database)
@@ -96,6 +96,27 @@ def connect(dsn: str) -> Client:
         backend.close()
         raise
     return Client(backend, target.address, target.database, target.is_embedded)
+
+
+def exists(dsn: str) -> bool:
+    """Whether the store that `dsn` names has been created. Nothing is created.
+
+    Raises:
+        ConfigError, StoreInUseError, TransientError: as `connect`.
+    """
+    target = parse_dsn(dsn)
+    if target.is_embedded and not (target.folder and target.folder.is_dir() and any(target.folder.iterdir())):
+        return False
+    backend = _opened(target)
+    try:
+        with translated(target.address):
+            return _has_database(backend, target.database)
+    finally:
+        backend.close()
+
+
+def _opened(target: StoreTarget) -> Any:
+    return _open_embedded(target) if target.is_embedded else _open_server(target)
 
 
 def _open_server(target: StoreTarget) -> Any:
@@ -174,8 +195,12 @@ def _refuse_if_in_use(folder: Path) -> None:
         return
 
 
+def _has_database(backend: Any, database: str) -> bool:
+    wanted = "SELECT count() FROM system.databases WHERE name = {name:String}"
+    return bool(backend.query(wanted, parameters={"name": database}).result_rows[0][0])
+
+
 def _use_database(backend: Any, database: str) -> None:
-    exists = "SELECT count() FROM system.databases WHERE name = {name:String}"
-    if backend.query(exists, parameters={"name": database}).result_rows[0][0] == 0:
+    if not _has_database(backend, database):
         backend.command(f"CREATE DATABASE IF NOT EXISTS {quote_identifier(database)}")
     backend.database = database

@@ -17,6 +17,7 @@ from epicenter.stream.cli.options import (
     PATH,
     RULES,
     TOPOLOGY,
+    end_with,
     settings_of,
 )
 
@@ -36,7 +37,7 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any)
     """
     from epicenter.stream.cli.one_machine import match_files
 
-    match_files(settings_of(**options), list(paths), as_json, keep_all)
+    end_with(match_files(settings_of(**options), list(paths), as_json, keep_all))
 
 
 @click.command()
@@ -90,4 +91,4 @@ def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, **options: Any)
     """
     from epicenter.stream.cli.one_machine import replay_files
 
-    replay_files(settings_of(**options), list(paths), as_json, is_full)
+    end_with(replay_files(settings_of(**options), list(paths), as_json, is_full))

@@ -20,6 +20,7 @@ from epicenter.stream.cli.options import (
     RULES,
     STORE,
     TOPOLOGY,
+    end_with,
     long_running_settings,
     writing,
 )
@@ -68,7 +69,7 @@ def run(paths: tuple[str, ...], as_json: bool, is_full: bool, once: bool, **opti
     """
     from epicenter.stream.cli.one_machine import run_embedded
 
-    run_embedded(long_running_settings(**options), list(paths), as_json, is_full, once)
+    end_with(run_embedded(long_running_settings(**options), list(paths), as_json, is_full, once))
 
 
 @click.command()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from textwrap import indent, wrap
 
 import click
 
-from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.client import connect, exists
+from epicenter.sinks.clickhouse.dsn import parse_dsn
 from epicenter.sinks.clickhouse.logs import RawTopic, create_log_tables, log_statements
-from epicenter.sinks.clickhouse.migrate import Statement, migrate, plan
+from epicenter.sinks.clickhouse.migrate import Migration, Statement, migrate, plan, read_migrations
 from epicenter.sinks.clickhouse.roles import create_roles, role_statements
 from epicenter.stream.settings import Settings
 
@@ -19,17 +21,8 @@ WIDTH = 110
 def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs: bool, with_roles: bool) -> None:
     """Migrate, or only print the plan; with the tables for raw logs and the roles, if wanted."""
     raw = RawTopic(settings.kafka, settings.raw_topic, f"{settings.prefix}-raw-logs") if with_logs else None
-    client = connect(settings.store_dsn)
-    try:
-        pending = plan(client)
-        if not only_plan:
-            migrate(client)
-            if raw:
-                create_log_tables(client, raw)
-            if with_roles:
-                create_roles(client)
-    finally:
-        client.close()
+    store = parse_dsn(settings.store_dsn)
+    pending = planned(settings.store_dsn) if only_plan else _migrated(settings.store_dsn, raw, with_roles)
     for migration in pending:
         click.echo(migration.name)
         if only_plan:
@@ -37,9 +30,28 @@ def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs
     if raw and only_plan:
         click.echo(f"raw logs of {raw.topic}\n{_shown(log_statements(raw), with_sql)}")
     if with_roles and only_plan:
-        click.echo(f"roles\n{_shown(role_statements(client.database), with_sql)}")
+        click.echo(f"roles\n{_shown(role_statements(store.database), with_sql)}")
     what = f"{len(pending)} migrations {'to do' if only_plan else 'done'}"
-    click.echo(what if pending else f"{client.address}: the tables are up to date, nothing to do", err=True)
+    click.echo(what if pending else f"{store.address}: the tables are up to date, nothing to do", err=True)
+
+
+def planned(dsn: str) -> list[Migration]:
+    """The migrations to do. A store that does not exist yet needs all of them, and is not created."""
+    if not exists(dsn):
+        return read_migrations()
+    with closing(connect(dsn)) as client:
+        return plan(client)
+
+
+def _migrated(dsn: str, raw: RawTopic | None, with_roles: bool) -> list[Migration]:
+    with closing(connect(dsn)) as client:
+        pending = plan(client)
+        migrate(client)
+        if raw:
+            create_log_tables(client, raw)
+        if with_roles:
+            create_roles(client)
+    return pending
 
 
 def _shown(statements: Iterable[Statement], with_sql: bool) -> str:

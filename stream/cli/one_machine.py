@@ -41,14 +41,14 @@ def hostname() -> str:
     return socket.gethostname().partition(".")[0]
 
 
-def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> None:
-    """Print every match of finished files."""
+def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> list[str]:
+    """Print every match of finished files; return what could not be read."""
     rules = load(settings.rule_packs, settings.topology)
     scanner = BlockBuffer(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
-    batches = read_to_the_end(Sources(paths, host="", follow=False))
-    for scanned in scanner.scan_all(watched(batches, paths)):
+    sources = Sources(paths, host="", follow=False)
+    for scanned in scanner.scan_all(watched(read_to_the_end(sources), paths)):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
         for found in sorted(scanned.matches, key=lambda match: (match.event.position, match.rule)):
@@ -56,13 +56,15 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
             _print_match(rules, found, as_json)
     counted = f"{count(records, 'line')}, {matches} {'match' if matches == 1 else 'matches'}, {harmless} harmless"
     print_message(f"{counted}, {_dead_summary(dead_letters)}")
+    return sources.faults()
 
 
-def replay_files(settings: Settings, paths: list[str], as_json: bool, is_full: bool) -> None:
-    """Print the final state of every incident in recorded input."""
+def replay_files(settings: Settings, paths: list[str], as_json: bool, is_full: bool) -> list[str]:
+    """Print the final state of every incident in recorded input; return what could not be read."""
     rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
     pipeline = Pipeline(rules, settings.cluster, settings.allowed_lateness_ns, redactor=redactor)
-    incidents = replay(pipeline, Sources(paths, host="", follow=False))
+    sources = Sources(paths, host="", follow=False)
+    incidents = replay(pipeline, sources)
     for number, incident in enumerate(incidents):
         if number and not as_json:
             click.echo()
@@ -76,6 +78,7 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool, is_full: b
                 f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the other nodes of its jobs"
             )
     print_message(count(len(incidents), "incident"))
+    return sources.faults()
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -84,14 +87,16 @@ def _verdict_line(verdict: Verdict) -> str:
     return f"{iso_from_ns(verdict.time_ns)}  {verdict.verdict}  {safe(f'{place}: {verdict.text}')}"
 
 
-def run_embedded(settings: Settings, paths: list[str], as_json: bool, is_full: bool, once: bool) -> None:
-    """Follow sources, or read them once, into the embedded store."""
+def run_embedded(settings: Settings, paths: list[str], as_json: bool, is_full: bool, once: bool) -> list[str]:
+    """Follow sources, or read them once, into the embedded store; return what could not be read then."""
     from epicenter.sinks.clickhouse.dsn import address_of
     from epicenter.stream.local.runner import LocalRunner
     from epicenter.stream.rule_tools.trial import proven
 
     rules = proven(settings.rule_packs, settings.topology)
     sources = Sources(paths, hostname(), follow=not once)
+    if not (once or sources.all()):
+        print_message(f"no log in {', '.join(paths)} yet: waiting for one")
     reader = LocalRunner(settings, rules, sources, Announcer(as_json, is_full), print_message)
     if once:
         run_until_signal(reader.once())
@@ -99,6 +104,7 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, is_full: b
         asyncio.run(_until_stopped(reader))
     read = f"{count(reader.records, 'line')} read, {count(reader.dead, 'dead letter')}"
     print_message(f"{read}; store: {address_of(settings.store_dsn)}")
+    return sources.faults() if once else []
 
 
 async def _until_stopped(reader: Any) -> None:

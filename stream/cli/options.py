@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -77,6 +79,16 @@ def of_the_machine(error: OSError, what: str) -> PipelineError:
     """Our error for what the machine refuses: a full disk is temporary, a missing right is a wrong setting."""
     text = f"{what}: {os.strerror(error.errno or errno.EIO)}"
     return TransientError(text) if error.errno in DISK_FULL else ConfigError([text])
+
+
+def end_with(unread: Iterable[str]) -> None:
+    """Print what could not be read, a sentence each; if there is any, the command ends with exit code 66."""
+    from epicenter.stream.process.logs import print_message
+
+    for sentence in (unread := list(unread)):
+        print_message(f"epicenter: {sentence}", logging.ERROR)
+    if unread:
+        sys.exit(EXIT_NO_INPUT)
 
 
 def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **options: Any) -> Settings:

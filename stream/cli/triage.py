@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -18,7 +17,8 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.jobs import JobLogs, jobs_at
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.parse.times import time_from_field
-from epicenter.ingest.provenance.last_lines import check_is_text, last_lines
+from epicenter.ingest.provenance.last_lines import last_lines
+from epicenter.ingest.provenance.log_file import check_is_log
 from epicenter.rules.errors import InputError
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.model.records import Origin
@@ -68,17 +68,19 @@ class JobReader:
         self._cluster = cluster
         self._redactor = redactor
 
-    def reports(self, job: JobLogs, circumstances: Circumstances) -> list[Triage]:
+    def reports(self, job: JobLogs, circumstances: Circumstances, unread: list[str]) -> list[Triage]:
         """The reports on the jobs in these files: one, or in a folder of all nodes' logs one for each job.
+
+        What can only be read in part is added to `unread`.
 
         Raises:
             InputError: one can't be read.
         """
-        sections = self.sections(job, circumstances)
+        sections = self.sections(job, circumstances, unread)
         found = (triage(story, incidents, self._rules, circumstances) for story, incidents in sections)
         return list(map(_with_valid_names, found))
 
-    def sections(self, job: JobLogs, circumstances: Circumstances) -> list[Section]:
+    def sections(self, job: JobLogs, circumstances: Circumstances, unread: list[str]) -> list[Section]:
         """As `read_sections`, for these files."""
         scanner = BatchScanner(self._rules, self._cluster, self._patterns, keep_all=True, redactor=self._redactor)
         guessed = set[str]()
@@ -87,7 +89,12 @@ class JobReader:
             return self._story(job, name, is_stated=name not in guessed)
 
         return read_sections(
-            _batches(job, guessed), scanner, self._rules, begin, circumstances, is_one_log=not job.is_plain_folder
+            _noting_guesses(_batches(job, unread), guessed),
+            scanner,
+            self._rules,
+            begin,
+            circumstances,
+            is_one_log=not job.is_plain_folder,
         )
 
     def _story(self, job: JobLogs, name: str, is_stated: bool) -> Story:
@@ -120,7 +127,7 @@ def reports_at(
         return
     for job in jobs:
         try:
-            yield from reader.reports(_readable(job, unread), circumstances)
+            yield from reader.reports(_readable(job, unread), circumstances, unread)
         except InputError as error:
             unread.append(str(error))
 
@@ -131,48 +138,36 @@ def _show(reports: list[Triage]) -> None:
 
 
 def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
-    """The job without its files that are no logs, which are added to `unread`.
+    """The job without its empty files and those that are no logs, which are added to `unread`.
 
     Raises:
         InputError: its log is one of them, or all files are.
     """
     if job.name == STDIN:
         return job
-    faults = {file: fault for file in job.files if (fault := _fault(file))}
+    files, faults = [], {}
+    for file in job.files:
+        try:
+            files += [file] * check_is_log(file)
+        except InputError as error:
+            faults[file] = str(error)
     own = job.files if job.is_plain_folder else job.files[:1]
-    if faults.keys() >= set(own):
-        raise InputError(faults[own[0]])
+    if not {*own} & {*files}:
+        raise InputError(next((faults[file] for file in own if file in faults), f"{own[0]}: empty: no line to read"))
     unread += faults.values()
-    return replace(job, files=tuple(file for file in job.files if file not in faults))
+    return replace(job, files=tuple(files))
 
 
-def _fault(file: Path) -> str:
-    try:
-        _check(file)
-    except InputError as error:
-        return str(error)
-    return ""
-
-
-def _check(file: Path) -> None:
-    if file.is_symlink() and not file.exists():
-        raise InputError(f"{file}: broken link: no such log file")
-    if file.exists() and not file.is_file():
-        raise InputError(f"{file}: not a regular file: pipe it in, with - as PATH")
-    check_is_text(file)
-
-
-def _batches(job: JobLogs, guessed: set[str]) -> Iterator[Batch]:
-    """All batches of the job's files. Names of jobs that only follow from a file's name are added to `guessed`."""
+def _batches(job: JobLogs, unread: list[str]) -> Iterator[Batch]:
+    """All batches of the job's files."""
     if job.is_plain_folder and job.folder:
-        with closing(Sources([str(job.folder)], host="", follow=False)) as sources:
-            batches = watched(read_to_the_end(sources), [str(job.folder)])
-            yield from _noting_guesses(batches, guessed)
+        yield from _batches_at(str(job.folder), unread)
     else:
-        yield from _noting_guesses(_of_one_job(chain.from_iterable(map(_batches_of_file, job.files))), guessed)
+        yield from _of_one_job(batch for file in job.files for batch in _batches_at(str(file), unread))
 
 
 def _noting_guesses(batches: Iterable[Batch], guessed: set[str]) -> Iterator[Batch]:
+    """The same batches. Names of jobs that only follow from a file's name are added to `guessed`."""
     for batch in batches:
         if batch.origin and not batch.origin.is_job_stated:
             guessed.add(batch.origin.job)
@@ -190,13 +185,17 @@ def _of_one_job(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-def _batches_of_file(file: Path) -> Iterator[Batch]:
-    """All batches of one file. It is open only meanwhile: a Ray job may have thousands.
+def _batches_at(path: str, unread: list[str]) -> Iterator[Batch]:
+    """All batches of a file or folder. It is open only meanwhile: a Ray job may have thousands.
 
     A line that names no host has none: the host of the person who reads the log does not matter.
     """
-    with closing(Sources([str(file)], host="", follow=False)) as sources:
-        yield from watched(read_to_the_end(sources), [str(file)])
+    with closing(Sources([path], host="", follow=False)) as sources:
+        yield from watched(read_to_the_end(sources), [path])
+        faults = sources.faults()
+    if path == STDIN and faults:
+        raise InputError(*faults)
+    unread += [fault for fault in faults if fault not in unread]
 
 
 def _time_ns(text: str) -> int:

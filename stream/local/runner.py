@@ -71,6 +71,7 @@ class LocalRunner:
         self._reloader = Reloader(settings, rules, self._receive_rules, self._writer.metrics.record_reload, report)
         self._feed: Feed | None = None
         self._newest_read_ns = monotonic_ns()
+        self._reported_faults: set[str] = set()
         self.records = 0
         self.dead = 0
 
@@ -94,6 +95,7 @@ class LocalRunner:
         try:
             async with self._page(), running(self._reloader.follow()):
                 rounds = 0
+                self._report_faults()
                 while not until.is_set():
                     self._apply_new_rules()
                     lagging = await self._round(self._sources.all())
@@ -105,6 +107,7 @@ class LocalRunner:
                     rounds += 1
                     if rounds % ROUNDS_BETWEEN_SCANS == 0:
                         self._sources.open_new_files()
+                        self._report_faults()
                     if not lagging:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(until.wait(), PAUSE_S)
@@ -115,6 +118,13 @@ class LocalRunner:
                     await afterwards()
         finally:
             await self._close()
+
+    def _report_faults(self) -> None:
+        """Report each file of a folder that can't be read, once."""
+        for fault in self._sources.faults():
+            if fault not in self._reported_faults:
+                self._reported_faults.add(fault)
+                self._report(f"not read: {fault}")
 
     async def _receive_rules(self, rules: RuleSet) -> None:
         self._new_rules = rules

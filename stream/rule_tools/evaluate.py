@@ -17,6 +17,7 @@ import orjson
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.provenance.first_lines import head_time_ns
+from epicenter.ingest.provenance.log_file import READ_FAULTS, check_is_log, open_log, read_fault
 from epicenter.rules.errors import InputError
 from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
 from epicenter.rules.model.records import Origin
@@ -132,10 +133,13 @@ def read_cases(file: Path) -> list[Case]:
     Raises:
         InputError: it can't be read, or a line is not a case, with its line number.
     """
+    if not check_is_log(file):
+        raise InputError(f"{file}: empty: no labelled case in it")
     try:
-        lines = file.read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(f"{file}: can't be read: {error.strerror}") from error
+        with open_log(file) as opened:
+            lines = opened.read().splitlines()
+    except READ_FAULTS as error:
+        raise InputError(f"{file}: {read_fault(error)}") from error
     cases = []
     for number, line in enumerate(lines, 1):
         try:

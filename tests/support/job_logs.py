@@ -144,7 +144,7 @@ def section_of(lines: Iterable[str], now: float | None = None, job_state: str = 
     """The job of a log with these lines, read as from a file that was written later."""
     with TemporaryDirectory() as folder:
         log = write_log(Path(folder) / name, lines)
-        [section] = _reader().sections(JobLogs(str(log), (log,)), _as_of(now, job_state))
+        [section] = _reader().sections(JobLogs(str(log), (log,)), _as_of(now, job_state), [])
     return section
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.files import READ_BYTES, FileSource, log_files, unrotated
 from epicenter.ingest.collect.lines import MAX_LINE_BYTES
-from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.collect.source import Source, Sources
 from epicenter.rules.errors import InputError
 from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import START_NS, a_scanner
@@ -250,8 +253,15 @@ def test_a_numbered_file_that_nothing_rotated_is_followed(tmp_path: Path) -> Non
         ("syslog", True),
         ("syslog.1", True),
         ("slurm-7877.out", True),
-        ("a.log.gz", False),
-        ("a.log.2.gz", False),
+        ("a.log.gz", True),
+        ("a.log.2.gz", True),
+        ("a.log.2.xz", True),
+        ("syslog.2.gz", True),
+        ("messages-20260301", True),
+        ("kern.log-20260301.gz", True),
+        ("model.gz", False),
+        ("logs.tar.gz", False),
+        ("release.zip", False),
         ("model.pt", False),
         ("truth.json", False),
         (".a.log", False),
@@ -264,7 +274,15 @@ def test_log_files_are_recognized_by_name(tmp_path: Path, name: str, is_log: boo
 
 
 @pytest.mark.parametrize(
-    ("name", "before"), [("a.log.1", "a.log"), ("a.log", "a.log"), ("syslog.12", "syslog"), ("a.1x", "a.1x")]
+    ("name", "before"),
+    [
+        ("a.log.1", "a.log"),
+        ("a.log", "a.log"),
+        ("syslog.12", "syslog"),
+        ("a.1x", "a.1x"),
+        ("a.log.2.gz", "a.log"),
+        ("messages-20260301", "messages"),
+    ],
 )
 def test_a_rotated_file_has_its_original_name(name: str, before: str) -> None:
     assert unrotated(Path("/x") / name) == Path("/x") / before
@@ -279,3 +297,100 @@ def test_all_missing_files_are_reported_at_once(tmp_path: Path) -> None:
 def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{tmp_path}: can't be read: Is a directory"):
         FileSource(tmp_path, "n1", follow=False)
+
+
+# what can't be read
+
+
+def test_a_packed_file_is_read_like_its_text(tmp_path: Path) -> None:
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"a\nb"))
+    assert read_all(tmp_path / "a.log.gz") == [(1, b"a"), (2, b"b")]
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-900], lambda packed: packed[:-900] + b"\xff" * 900])
+def test_of_a_damaged_packed_file_the_lines_before_the_damage_are_read(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    content = [b"%d %s" % (number, token_hex(99).encode()) for number in range(999)]
+    (tmp_path / "a.log.gz").write_bytes(damage(gzip.compress(b"\n".join(content))))
+    found = Sources([str(tmp_path)], "", follow=False)
+    read = [line for source in found.all() for line in drained_source(source)]
+    assert 900 < len(read) < 999
+    assert read[:-1] == content[: len(read) - 1]
+    assert found.faults() == [
+        f"{tmp_path}/a.log.gz: packed with gzip, and cut off or damaged: only the lines before that were read"
+    ]
+
+
+def test_a_packed_bomb_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.log.gz", "wb", compresslevel=1) as packed:
+        packed.write(b"a\n")
+        for _ in range(64):
+            packed.write(b"x" * (1 << 20))
+    source = FileSource(tmp_path / "a.log.gz", "", follow=False)
+    while not source.has_ended:
+        if batch := source.read(START_NS):
+            assert sum(map(len, batch.values)) < MAX_LINE_BYTES + 2 * READ_BYTES
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(log: Path) -> None:
+    log.write_bytes("\ufeffa\nb\n".encode())
+    assert read_all(log) == [(1, b"a"), (2, b"b")]
+
+
+def drained_source(source: Source) -> list[bytes]:
+    read = []
+    while not source.has_ended:
+        read += [value for _, value in lines(source.read(START_NS))]
+    return read
+
+
+UNREADABLE = {
+    "empty-folder": ({}, ["{}: no log in this folder"]),
+    "empty-files": ({"a.log": b"", "b.log": b"\n"}, ["{}: empty: none of its 2 logs has a line"]),
+    "one-is-packed": (
+        {"a.log": b"a\n", "a.log.2.xz": b"\xfd7zXZ\0"},
+        ["{}/a.log.2.xz: packed with xz: unpack it first"],
+    ),
+    "one-is-binary": (
+        {"a.log": b"a\n", "b.log": b"\0\1\2x" * 9},
+        ["{}/b.log: a binary file, not a log: give the log as text"],
+    ),
+    "one-is-empty": ({"a.log": b"a\n", "b.log": b""}, []),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), UNREADABLE.values(), ids=UNREADABLE)
+def test_what_a_folder_does_not_give_is_named_and_the_rest_is_read(
+    tmp_path: Path, files: dict[str, bytes], expected: list[str]
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    try:
+        found = Sources([str(tmp_path)], "", follow=False)
+    except InputError as error:
+        faults = str(error).splitlines()
+    else:
+        faults = found.faults()
+        assert [line for source in found.all() for line in drained_source(source) if line] == [b"a"] * (
+            len(files) > 0 and b"a\n" in files.values()
+        )
+    assert faults == [sentence.format(tmp_path) for sentence in expected]
+
+
+def test_a_broken_link_in_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"a\n")
+    (tmp_path / "b.log").symlink_to("nowhere")
+    assert Sources([str(tmp_path)], "", follow=False).faults() == [f"{tmp_path}/b.log: broken link: no such log file"]
+
+
+def test_a_folder_that_is_followed_may_be_empty_and_its_packed_files_are_history(tmp_path: Path) -> None:
+    (tmp_path / "a.log.2.gz").write_bytes(gzip.compress(b"a\n"))
+    found = Sources([str(tmp_path)], "", follow=True)
+    assert (found.all(), found.faults()) == ([], [])
+
+
+def test_a_named_file_that_is_no_log_can_not_be_followed(tmp_path: Path) -> None:
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"a\n"))
+    with pytest.raises(InputError, match=r"a\.log\.gz: packed with gzip, so it can't grow: read it with --once"):
+        Sources([str(tmp_path / "a.log.gz")], "", follow=True)

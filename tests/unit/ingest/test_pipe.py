@@ -64,6 +64,26 @@ def test_an_empty_pipe_ends(pipe: tuple[int, PipeSource]) -> None:
     assert source.has_ended
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "stdin: empty: no line to read"),
+        (b"\n\n", "stdin: empty: no line to read"),
+        (b"\x1f\x8b\x08\0", "stdin: packed with gzip: unpack it first"),
+        (b"\0\1\2\3x", "stdin: a binary file, not a log: give the log as text"),
+        (b"a\n", ""),
+    ],
+    ids=["empty", "blank", "packed", "binary", "text"],
+)
+def test_a_pipe_without_log_lines_has_a_fault(pipe: tuple[int, PipeSource], content: bytes, expected: str) -> None:
+    writer, source = pipe
+    os.write(writer, content)
+    os.close(writer)
+    while not source.has_ended:
+        source.read(START_NS)
+    assert source.fault == expected
+
+
 @pytest.fixture
 def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A journalctl that prints its arguments and two entries."""

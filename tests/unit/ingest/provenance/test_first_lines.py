@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from epicenter.ingest.provenance.first_lines import HEAD_BYTES, with_first_lines
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of_ends, with_first_lines
 from epicenter.rules.model.records import Origin
+from tests.support.logs import START_NS
 
 FILE_ORIGIN = Origin(job="train", log="train.log")
 TORCHRUN = "0: W0302 09:00:01.399000 201 torch/distributed/run.py:774] \n1: x\n"
@@ -15,7 +16,7 @@ def origin_of_log(tmp_path: Path, text: str, origin: Origin = FILE_ORIGIN) -> Or
     file = tmp_path / "train.log"
     file.write_text(text)
     with file.open("rb") as opened:
-        return with_first_lines(origin, opened.fileno())
+        return with_first_lines(origin, text_of_ends(opened.fileno()), START_NS)
 
 
 @pytest.mark.parametrize(

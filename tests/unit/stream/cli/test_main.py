@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
+import lzma
 import re
 import shlex
 import subprocess
@@ -15,6 +17,7 @@ from typing import Any
 import click
 import pytest
 
+from epicenter.sinks.clickhouse.migrate import read_migrations
 from epicenter.stream.cli.main import cli
 from tests.support.logs import kernel, vector
 from tests.support.packs import A_PACK
@@ -207,6 +210,68 @@ def test_exit_66_when_an_input_can_not_be_read(command: str, tmp_path: Path, run
     missing = tmp_path / "missing.log"
     code, out, err = run(*command.split(), missing, *(["--data-dir", tmp_path] if command.startswith("run") else []))
     assert (code, out, err) == (66, "", f"epicenter: {missing}: no such file or folder\n")
+
+
+NO_LOG: dict[str, tuple[dict[str, bytes], str]] = {
+    "empty-file": ({"a.log": b""}, "a.log: empty: no line to read"),
+    "blank-lines": ({"a.log": b"\n\n"}, "a.log: empty: no line to read"),
+    "binary": ({"a.log": b"\x7fELF\1\2\0\0"}, "a.log: a binary file, not a log: give the log as text"),
+    "utf-16": ({"a.log": XID.encode("utf-16")}, "a.log: UTF-16 text: convert it first: iconv -f UTF-16 -t UTF-8"),
+    "xz": ({"a.log.xz": lzma.compress(XID.encode())}, "a.log.xz: packed with xz: unpack it first"),
+    "empty-folder": ({}, "no log in this folder"),
+    "packed-folder": ({"in/kern.log.2.xz": lzma.compress(b"a")}, "in/kern.log.2.xz: packed with xz: unpack it first"),
+    "folder-of-empty-files": ({"in/a.log": b"", "in/b.log": b""}, "in: empty: none of its 2 logs has a line"),
+}
+
+
+@pytest.mark.parametrize("command", ["match", "replay", "triage", "run --once"])
+@pytest.mark.parametrize(("files", "expected"), NO_LOG.values(), ids=NO_LOG)
+def test_exit_66_and_a_sentence_when_no_line_can_be_read(
+    command: str, files: dict[str, bytes], expected: str, tmp_path: Path, run: Any
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    given = folder / next(iter(files), ".").split("/")[0]
+    code, out, err = run(*command.split(), given, *(["--data-dir", tmp_path] if command.startswith("run") else []))
+    assert (code, out) == (66, "")
+    assert err.startswith("epicenter: ")
+    assert command == "triage" or expected in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["match --json", "replay --json", "triage --json", "run --once --json"])
+def test_exit_66_after_the_answer_when_a_part_of_a_folder_can_not_be_read(
+    command: str, tmp_path: Path, run: Any
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "kern.log").write_text(f"2026-03-02T09:00:00Z node0003 kernel: {XID}\n")
+    (folder / "kern.log.2.gz").write_bytes(gzip.compress((folder / "kern.log").read_bytes()))
+    (folder / "kern.log.3.xz").write_bytes(lzma.compress(b"a"))
+    code, out, err = run(*command.split(), folder, *(["--data-dir", tmp_path] if command.startswith("run") else []))
+    assert code == 66
+    assert "xid-79" in out
+    assert f"epicenter: {folder}/kern.log.3.xz: packed with xz: unpack it first\n" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(b"", "empty: no labelled case in it"), (b"\0\1\2\3", "a binary file, not a log: give the log as text")],
+)
+def test_exit_66_when_labelled_cases_can_not_be_read(content: bytes, expected: str, tmp_path: Path, run: Any) -> None:
+    (tmp_path / "cases.jsonl").write_bytes(content)
+    code, out, err = run("eval", tmp_path / "cases.jsonl")
+    assert (code, out, err) == (66, "", f"epicenter: {tmp_path}/cases.jsonl: {expected}\n")
+
+
+def test_a_plan_of_migrations_makes_no_store(tmp_path: Path, run: Any) -> None:
+    code, out, err = run("migrate", "--plan", "--data-dir", tmp_path / "none")
+    assert (code, err) == (0, f"{len(read_migrations())} migrations to do\n")
+    assert all(migration.name in out for migration in read_migrations())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_exit_66_without_a_store_or_a_rule_of_that_name(tmp_path: Path, run: Any) -> None:

@@ -171,6 +171,8 @@ def bad(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "log").symlink_to("../gone.log")
     (tmp_path / "loop.log").symlink_to("loop.log")
+    (tmp_path / "nothing.log").write_bytes(b"")
+    (tmp_path / "blank.log").write_bytes(b"\n\n\n")
     return {
         "missing": (tmp_path / "missing.log", "no such file or folder"),
         "binary": (tmp_path / "binary.log", "a binary file, not a log: give the log as text"),
@@ -179,10 +181,22 @@ def bad(tmp_path: Path) -> dict[str, tuple[Path, str]]:
         "folder-without-logs": (tmp_path / "empty", "no log in this folder"),
         "dangling-link": (tmp_path / "job", "broken link: no such log file"),
         "link-to-itself": (tmp_path / "loop.log", "broken link: no such log file"),
+        "empty": (tmp_path / "nothing.log", "empty: no line to read"),
+        "blank": (tmp_path / "blank.log", "empty: no line to read"),
     }
 
 
-BAD = ["missing", "binary", "fifo", "device", "folder-without-logs", "dangling-link", "link-to-itself"]
+BAD = [
+    "missing",
+    "binary",
+    "fifo",
+    "device",
+    "folder-without-logs",
+    "dangling-link",
+    "link-to-itself",
+    "empty",
+    "blank",
+]
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -227,8 +241,6 @@ def test_a_job_without_its_log_does_not_stop_the_table(tmp_path: Path, run: Run)
 
 
 UNUSUAL: dict[str, tuple[bytes, str, str | None]] = {
-    "empty": (b"", "no-job", None),
-    "blank": (b"\n\n\n", "no-job", None),
     "no-steps": ("\n".join([*HEAD, *summary(0)]).encode(), "completed", None),
     "latin-1": ("\n".join([*AT_300, TRACEBACK, OOM, "gelöscht"]).encode("latin-1"), "failed", "oom-gpu"),
     "nul-bytes-at-the-head": (b"\0" * 4096 + "\n".join(FAILED).encode(), "failed", "oom-gpu"),

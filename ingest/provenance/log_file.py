@@ -1,0 +1,111 @@
+"""Opening a log file: text, or text that gzip compressed. Anything else is refused with a sentence."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from gzip import GzipFile
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+from epicenter.rules.errors import InputError
+
+HEAD_BYTES: Final = 8 << 10
+MAX_CONTROL_SHARE: Final = 0.1
+READ_FAULTS: Final = (OSError, EOFError, zlib.error)
+"""What reading a file may raise; the last two come from a compressed one that is cut off or damaged."""
+
+LogFile = BufferedReader | GzipFile
+_GZIP: Final = b"\x1f\x8b"
+_PACKED: Final = {
+    _GZIP: "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+_TAR_MARK, _TAR_MARK_AT = b"ustar", 257
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+BLANKS: Final = b"\0 \t\r\n"
+_CONTROLS: Final = bytes(code for code in range(32) if code not in b"\t\n\r\b\f\x1b")
+
+
+def check_is_log(file: Path) -> bool:
+    """Check that the file can be read and holds text; whether there is any. Rotation may leave zeros at its beginning.
+
+    Raises:
+        InputError: why it can't be read, in a sentence.
+    """
+    head = _first_bytes(file)
+    if fault := fault_of(head):
+        raise InputError(f"{file}: {fault}")
+    return bool(head)
+
+
+def _first_bytes(file: Path) -> bytes:
+    """The first bytes of the text, from the first one that is neither blank nor zero; empty if there is none."""
+    try:
+        with open_log(file) as opened:
+            while chunk := opened.read1(HEAD_BYTES):
+                if text := chunk.lstrip(BLANKS):
+                    return text
+    except READ_FAULTS as error:
+        raise InputError(f"{file}: {read_fault(error)}") from error
+    return b""
+
+
+def open_log(file: Path) -> LogFile:
+    """The text of a log file, unpacked as it is read if gzip compressed it.
+
+    Raises:
+        InputError: it can't be opened.
+    """
+    if file.is_symlink() and not file.exists():
+        raise InputError(f"{file}: broken link: no such log file")
+    if file.exists() and not file.is_file() and not file.is_dir():
+        raise InputError(f"{file}: not a regular file: pipe it in, with - as PATH")
+    try:
+        opened = file.open("rb")
+        if opened.peek(len(_GZIP))[: len(_GZIP)] != _GZIP:
+            return opened
+        opened.close()
+        return GzipFile(file)
+    except OSError as error:
+        raise InputError(f"{file}: {read_fault(error)}") from error
+
+
+def read_fault(error: BaseException) -> str:
+    """Why reading a file failed, in words."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file or folder"
+    if isinstance(error, OSError) and error.errno:
+        return f"can't be read: {os.strerror(error.errno)}"
+    return "packed with gzip, and cut off or damaged"
+
+
+def fault_of(head: bytes) -> str:
+    """Why the first bytes of a file are not those of a log, in words; empty if they are.
+
+    Zeros and blanks at the beginning don't count.
+    """
+    head = head.lstrip(BLANKS)
+    if packed := next((name for magic, name in _PACKED.items() if head.startswith(magic)), ""):
+        return f"packed with {packed}: unpack it first"
+    if head[_TAR_MARK_AT:].startswith(_TAR_MARK):
+        return "a tar archive: unpack it first"
+    if head.startswith(_UTF_16) or _has_every_other_zero(head):
+        return "UTF-16 text: convert it first: iconv -f UTF-16 -t UTF-8"
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if b"\0" in head or controls > MAX_CONTROL_SHARE * len(head):
+        return "a binary file, not a log: give the log as text"
+    return ""
+
+
+def _has_every_other_zero(head: bytes) -> bool:
+    """Whether the bytes look like UTF-16 of Latin letters without a mark at the beginning."""
+    pairs = len(head) // 2
+    zeros = (head[0 : 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0))
+    return pairs >= 4 and min(zeros) == 0 and max(zeros) > 0.8 * pairs
