@@ -88,8 +88,7 @@ def _without_job(assessment: Assessment) -> str:
     if progress.last_step is not None:
         steps = f"steps {progress.first_step} to {progress.last_step}"
         return f"The log shows {steps}, but neither the start nor the end of a job."
-    is_empty = story.lines == 0 or not (story.tail or story.facts or story.findings or story.files == ("stdin",))
-    return "The log is empty." if is_empty else "There is no job in this log, and nothing was found."
+    return "There is no job in this log, and nothing was found."
 
 
 def _others(assessment: Assessment) -> int:
@@ -128,7 +127,8 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
     lines = [_line(story, signal) for signal in [*chosen, *others]]
     if not cause and assessment.primary:
         shown = {line.line for line in lines}
-        lines = [*(line for line in _last_lines(story, assessment.primary) if line.line not in shown), *lines]
+        lines += [line for line in _last_lines(story, assessment.primary) if line.line not in shown]
+        lines.sort(key=lambda line: (line.file, line.line))
     return tuple(lines[:MAX_SHOWN_EVIDENCE])
 
 

@@ -119,7 +119,7 @@ class Marker:
 
 @dataclass
 class Story:
-    """A job's log (or several files of one job) as it was read; `files[0]` is the log itself.
+    """A job's log (or several files of one job) as it was read; `files[0]` is the log itself, unless it is a folder.
 
     `job` is its name, if a path, a line or an envelope states it. `jobs` are the names that its lines have in the
     engine, made of the file's name where nothing states it; none for what belongs to no job.
@@ -133,6 +133,7 @@ class Story:
     job: str = ""
     jobs: frozenset[str] = frozenset()
     files: tuple[str, ...] = ("",)
+    is_folder: bool = False
     slurm_id: str = ""
     folder: str = ""
     artifacts: tuple[str, ...] = ()
@@ -211,7 +212,7 @@ class Story:
 
     def is_in_log(self, position: Position | None) -> bool:
         """Whether a position is in the log itself rather than in another file of the job."""
-        return position is not None and self.files[0] in ("", position.source)
+        return position is not None and not self.is_folder and self.files[0] in ("", position.source)
 
     def follows(self, signal: Signal, line: Position, time_ns: int | None) -> bool:
         """Whether a signal comes after a line: below it in the same file, later than it in another."""

@@ -105,6 +105,7 @@ class JobReader:
             job=_shown(name) if is_stated else "",
             jobs=frozenset({name} - {NODES}),
             files=("stdin",) if is_piped else tuple(map(str, job.files)),
+            is_folder=job.is_plain_folder,
             slurm_id=job.slurm_id,
             folder=_shown(str(job.folder or "")),
             artifacts=tuple(map(_shown, job.artifacts)),

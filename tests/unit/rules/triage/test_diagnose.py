@@ -126,10 +126,6 @@ def test_the_scheduler_s_state_is_explained(state: str, expected: str | None) ->
     assert answers(AT_300, LATE, state).get("What does the scheduler report?") == expected
 
 
-def test_an_empty_log_was_ended_before_it_began() -> None:
-    assert report_on([]).summary == "The log is empty."
-
-
 @pytest.mark.parametrize(
     ("is_cut_off", "expected"),
     [(True, "perhaps: its last line has no end"), (False, "no: its last line is complete")],
