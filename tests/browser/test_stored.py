@@ -37,7 +37,9 @@ class Stored:
         """A page of each kind."""
         job = f"/jobs/default/{BIG_JOB}"
         incident = f"/incidents/{self.open.incident_id}"
-        return {"list": "", "incident": incident, "jobs": "/jobs", "job": job, "silences": "/silences"}
+        node = f"/nodes/{self.open.root_cause.node}"
+        lists = {"list": "", "compact": "/?view=compact", "groups": "/?group=node&view=compact"}
+        return {**lists, "incident": incident, "node": node, "jobs": "/jobs", "job": job, "silences": "/silences"}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def visitor(stored: Stored, visit: Callable[[str], Visitor]) -> Visitor:
     return visit(stored.base)
 
 
-KINDS = ["list", "incident", "jobs", "job", "silences"]
+KINDS = ["list", "compact", "groups", "incident", "node", "jobs", "job", "silences"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,6 +75,26 @@ def test_a_page_passes_axe_and_is_no_wider_than_the_window(stored: Stored, visit
     for width in (768, 390, 360):
         page.set_viewport_size({"width": width, "height": 780})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1600, 900)])
+def test_what_to_do_and_how_it_spread_are_above_the_fold(
+    stored: Stored, visitor: Visitor, width: int, height: int
+) -> None:
+    page = visitor.open(stored.paths()["incident"], width=width, height=height)
+    for part in (page.locator(".do"), page.locator(".lanes.is-broad svg")):
+        box = part.bounding_box()
+        assert box and box["y"] + box["height"] <= height
+
+
+def test_node_names_lead_to_the_page_of_the_node(stored: Stored, visitor: Visitor) -> None:
+    node = stored.open.root_cause.node
+    page = visitor.open(stored.paths()["incident"])
+    page.locator(".lanes.is-broad a").filter(has_text=node).click()
+    page.wait_for_url(f"**/nodes/{node}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(node)
+    page.get_by_role("link", name=stored.open.title).click()
+    page.wait_for_url(f"**/incidents/{stored.open.incident_id}")
 
 
 def test_dialogs_pass_axe(stored: Stored, visitor: Visitor) -> None:
@@ -102,7 +124,7 @@ def test_the_silence_form_shows_what_it_mutes(stored: Stored, visitor: Visitor) 
 @pytest.mark.parametrize(
     ("words", "title"),
     [
-        ("node:{node} xid-79", "fallen off the bus on {node}"),
+        ("node:{node} xid-79", "on {node}"),
         ("job:7801", "fallen off the bus"),
         ("class:host-oom-kill", "Host out of memory"),
         ("OOM-killer invoked", "Host out of memory"),
@@ -125,7 +147,7 @@ def test_filters_are_in_the_address_and_an_empty_result_is_stated(stored: Stored
     page.get_by_label("Status").select_option("open")
     page.wait_for_url("**/?status=open")
     expect(page.locator("#list [data-id]")).to_have_count(1)
-    page.get_by_label("Class").select_option("host-oom-kill")
+    page.locator("select[name=class]").select_option("host-oom-kill")
     page.wait_for_url("**status=open&class=host-oom-kill")
     expect(page.get_by_role("heading", name="No matching incidents")).to_be_visible()
 

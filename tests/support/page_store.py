@@ -8,13 +8,16 @@ from pathlib import Path
 from time import time_ns
 from typing import Final
 
+import msgspec
+
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import truth_of, write_all
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.rules.model.notification import Acknowledgement
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.signals import SEVERITIES
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.operator_actions import Feedback, write_acknowledgements, write_feedback, write_silences
@@ -23,6 +26,7 @@ from epicenter.stream.cli.demo import demo_scenario
 from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.local.pipeline import Pipeline, replay
 from tests.support.logs import the_rules
+from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 HOUR_NS: Final = 3600 * NS_PER_S
 BIG_JOB: Final = "9001"
@@ -54,6 +58,25 @@ def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
     )
     add_job(client, BIG_JOB, ranks)
     return incidents
+
+
+def many_incidents(count: int, now_ns: int, apart_ns: float) -> list[Incident]:
+    """Incidents on 40 nodes, the newest first; every tenth is open, and severities take turns."""
+    found: list[Incident] = []
+    for number in range(count):
+        node, began = f"gpu-{number % 40:03}", iso_from_ns(now_ns - round(number * apart_ns))
+        found.append(
+            msgspec.structs.replace(
+                an_incident(incident_id=f"{number:04}", title=f"GPU fell off the bus on {node}"),
+                status="resolved" if number % 10 else "open",
+                severity=SEVERITIES[number % len(SEVERITIES)],
+                nodes=(node,),
+                root_cause=msgspec.structs.replace(an_incident().root_cause, node=node),
+                first_seen=began,
+                last_seen=began,
+            )
+        )
+    return found
 
 
 def decisions(incident: Incident, now_ns: int) -> Iterator[Delivery]:

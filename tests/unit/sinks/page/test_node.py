@@ -75,7 +75,7 @@ async def test_a_node_shows_its_jobs_and_its_kernel_matches_by_class(browser: Br
     assert "not of the kernel" not in text and "of another node" not in text
 
 
-async def test_nodes_of_one_name_are_told_apart_by_cluster(browser: Browser, store: Store) -> None:
+async def test_nodes_of_one_name_differ_by_cluster(browser: Browser, store: Store) -> None:
     store.write(incident_at("a1", cluster="east"), incident_at("a2", cluster="west"))
     both, west = await text_of(browser, "/nodes/n1"), await text_of(browser, "/nodes/n1?cluster=west")
     assert "title a1" in both and "title a2" in both
