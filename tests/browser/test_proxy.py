@@ -31,7 +31,7 @@ def test_the_page_is_live_and_accepts_forms_through_a_proxy(
         assert refused and refused.status == 401
         expect(page.locator("body")).to_contain_text("use the proxy that signs you in")
         page.goto(proxy)
-        expect(page.get_by_role("status").first).to_contain_text("live")
+        expect(page.locator("[data-live-state=live]")).to_contain_text("newest line")
         page.locator("main a[href^='/incidents/']").first.click()
         page.get_by_role("button", name="Silence…").click()
         page.locator("dialog[open]").get_by_label("Reason").fill("drained")

@@ -18,9 +18,11 @@ def epicenter(folder: Path, *arguments: object) -> Iterator[str]:
         process = subprocess.Popen([*EPICENTER, *map(str, arguments)], stdout=out, stderr=subprocess.PIPE, text=True)
     assert process.stderr
     try:
-        first_line = process.stderr.readline()
-        assert first_line.startswith("incidents: http://127.0.0.1:"), first_line
-        yield first_line.split()[1].rstrip("/")
+        printed = ""
+        while not (line := process.stderr.readline()).startswith("incidents: http://127.0.0.1:"):
+            printed += line
+            assert line, printed
+        yield line.split()[1].rstrip("/")
     finally:
         process.terminate()
         process.communicate(timeout=60)
