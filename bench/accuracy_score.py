@@ -69,6 +69,7 @@ class Found(msgspec.Struct, frozen=True):
     onset_s: float
     last_s: float
     verdict: str = ""
+    confidence: float = 0.0
 
     def __str__(self) -> str:
         failure_class, node = self.candidates[0]
@@ -205,6 +206,7 @@ def found_of(document: Mapping[str, Any]) -> Found:
         onset_s=seconds(root.get("onset") or next(iter(onsets), root["event_time"])),
         last_s=seconds(document["last_seen"]),
         verdict=document.get("verdict") or "",
+        confidence=root.get("confidence") or 0.0,
     )
 
 

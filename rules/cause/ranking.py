@@ -102,20 +102,6 @@ def rank(
     return sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
 
 
-def confidence(ranked: Sequence[Candidate]) -> float:
-    """Between 0.3 and 0.95: how far the best candidate is ahead of the next unexplained one.
-
-    Without such a rival it is high if the candidate explains the other signals, and medium if it is the only one.
-    """
-    best, others = (
-        ranked[0],
-        [candidate for candidate in ranked[1:] if _kind(candidate.signal) != _kind(ranked[0].signal)],
-    )
-    rivals = [candidate for candidate in others if not candidate.is_explained]
-    lead = best.points - rivals[0].points if rivals else 5 if others else 3
-    return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
-
-
 class Relations:
     """Which signals may have caused each other."""
 

@@ -16,6 +16,7 @@ class EdgeIndex:
     def __init__(self, edges: Sequence[EdgeSpec]):
         self._edges = edges
         self._causing: dict[str, tuple[EdgeSpec, ...]] = {}
+        self._caused: dict[str, bool] = {}
         self._between: dict[tuple[str, str], tuple[EdgeSpec, ...]] = {}
 
     def causing(self, cause: str) -> tuple[EdgeSpec, ...]:
@@ -23,6 +24,12 @@ class EdgeIndex:
         if cause not in self._causing:
             self._causing[cause] = tuple(edge for edge in self._edges if is_named(cause, edge.cause))
         return self._causing[cause]
+
+    def leads_to(self, effect: str) -> bool:
+        """Whether any class is known to cause this one."""
+        if effect not in self._caused:
+            self._caused[effect] = any(is_named(effect, edge.effect) for edge in self._edges)
+        return self._caused[effect]
 
     def between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:
         """The edges that lead from one class to another, in the order of their files; none leads to itself."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from epicenter.rules.cause.confidence import Gap
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
-from epicenter.rules.cause.ranking import Candidate, confidence
+from epicenter.rules.cause.ranking import Candidate
 from epicenter.rules.cause.reasons import Reason, ReasonKind
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.correlate.state import IncidentState
@@ -24,14 +25,13 @@ MIN_CONFIDENCE: Final = 0.01
 _MAX_SHOWN_RANKS: Final = 8
 
 
-def candidates(ranked: Sequence[Candidate], suspects: Suspects | None = None) -> tuple[RankedCause, ...]:
+def candidates(ranked: Sequence[Candidate], suspects: Suspects | None, sure: float) -> tuple[RankedCause, ...]:
     """The best candidates of different class or node, best first; those that only waited name the rank they waited for.
 
-    The first has the confidence of the root cause. The others share the rest of 1 by their points; none gets more than
+    The first is as `sure` as the root cause. The others share the rest of 1 by their points; none gets more than
     the first, and none less than `MIN_CONFIDENCE`.
     """
     first, *others = _distinct([_named(candidate, suspects) for candidate in ranked])
-    sure = confidence(ranked)
     weights = [0.5 ** ((first.points - candidate.points) / POINTS_THAT_HALVE) for candidate in others]
     shares = [min(sure, max(MIN_CONFIDENCE, (1 - sure) * weight / sum(weights))) for weight in weights]
     shown = [(first, sure), *zip(others, shares, strict=True)][:MAX_CANDIDATES]
@@ -82,6 +82,19 @@ def missing(
         *_unseen_ranks(state, context),
         *_cut_logs(state, context),
         *_uncounted(state),
+    )
+
+
+def gaps(
+    state: IncidentState, ranked: Sequence[Candidate], suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
+) -> frozenset[Gap]:
+    """What is missing that could show another cause."""
+    root = ranked[0].signal
+    node = (suspects.culprit_of(root) if suspects else root).node
+    of_kernel = Gap.KERNEL_LOG if node else Gap.NODE
+    return frozenset(
+        ({of_kernel} if _unseen_kernel(node, context) else set())
+        | ({Gap.RANKS} if _unseen_ranks(state, context) else set())
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
+from epicenter.rules.cause.confidence import confidence
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
@@ -29,7 +30,7 @@ from epicenter.rules.model.incident import (
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.rules.report.evidence import candidates, missing
+from epicenter.rules.report.evidence import candidates, gaps, missing
 from epicenter.rules.report.fields import fields_of
 from epicenter.rules.report.headline import gpu_of
 from epicenter.rules.report.mismatch import signals_with_mismatch
@@ -46,7 +47,8 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     ranked = ranked_signals(state, rules, suspects)
     root = ranked[0].signal
     culprit = suspects.culprit_of(root) if suspects else root
-    causes = [_with_gpu(cause, rules) for cause in candidates(ranked, suspects)]
+    sure = confidence(ranked, gaps(state, ranked, suspects, context), rules.edge_index.leads_to(root.failure_class))
+    causes = [_with_gpu(cause, rules) for cause in candidates(ranked, suspects, sure)]
     cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)

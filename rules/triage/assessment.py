@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from epicenter.rules.cause.ranking import Candidate, confidence
+from epicenter.rules.cause.confidence import confidence
+from epicenter.rules.cause.ranking import Candidate
 from epicenter.rules.cause.reasons import Reason
 from epicenter.rules.liveness.verdict import FINISHED
 from epicenter.rules.model.signals import Signal
@@ -135,9 +136,13 @@ def assess(
         primary=cause.signal.failure_class if cause else spec.failure_class if spec else None,
         cause=cause.signal if cause else None,
         silence=silence,
-        confidence=confidence(candidates) if best else None,
+        confidence=_confidence(incident, candidates) if best else None,
         reasons=tuple(best.reasons) if best else (),
     )
+
+
+def _confidence(incident: RankedIncident | None, candidates: Sequence[Candidate]) -> float:
+    return incident.incident.root_cause.confidence if incident else confidence(candidates)
 
 
 def _status(run: RunFacts, found: RankedIncident | None, circumstances: Circumstances) -> Status:
