@@ -63,8 +63,8 @@ POINTS: Final[dict[Fact | Gap, int]] = {
 def confidence(ranked: Sequence[Candidate], gaps: Collection[Gap] = (), has_known_causes: bool = False) -> float:
     """How sure the first candidate is; `has_known_causes`: an edge leads to its class."""
     found: list[Fact | Gap] = [*_facts(ranked, has_known_causes), *gaps]
-    odds = 2.0 ** sum(POINTS[fact] for fact in found)
-    return round(min(MAX_CONFIDENCE, max(MIN_CONFIDENCE, odds / (1 + odds))), 2)
+    ratio = 2.0 ** sum(POINTS[fact] for fact in found)
+    return round(min(MAX_CONFIDENCE, max(MIN_CONFIDENCE, ratio / (1 + ratio))), 2)
 
 
 def _facts(ranked: Sequence[Candidate], has_known_causes: bool) -> Iterator[Fact]:
