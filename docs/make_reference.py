@@ -29,6 +29,7 @@ from epicenter.sinks.page.dead_letters import FORMER_PATH, dead_letter_routes
 from epicenter.sinks.page.live import Feed
 from epicenter.sinks.page.server import page
 from epicenter.stream.cli.main import cli
+from epicenter.stream.local.page import metrics_route
 from epicenter.stream.mcp.server import build
 from epicenter.stream.metrics import FORMER_METRICS, ROWS
 from epicenter.stream.settings import PREFIX, Settings
@@ -183,7 +184,7 @@ def api() -> str:
 def route_rows() -> Iterator[tuple[str, ...]]:
     """Method, address and meaning of every address of the page."""
     application = page(no_store, dict, Feed(), token="unused")
-    application.add_routes(dead_letter_routes(no_store, no_store))
+    application.add_routes([metrics_route(no_store), *dead_letter_routes(no_store, no_store)])
     for route in application.router.routes():
         is_file = isinstance(route.resource, web.StaticResource)
         is_former = route.resource is not None and route.resource.canonical.startswith(FORMER_PATH)

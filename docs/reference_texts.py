@@ -19,9 +19,11 @@ METRICS = f"""# Metrics
 
 {MADE}
 
-A worker shows them at `/metrics`; each process also writes them into the table `pipeline_metrics`
-([tables.md](../tables.md)). The usual `process_…` metrics are there too. What to do about them:
-[operations.md](../operations.md), and the alert rules in [deploy/prometheus](../../deploy/prometheus).
+A worker and `epicenter run` show them at `/metrics`; each process also writes them into the table `pipeline_metrics`
+([tables.md](../tables.md)). `/metrics` of `epicenter page` has `epicenter_incidents_open` of its whole store, and
+`epicenter_build_info`: add up the workers, or read the page, not both. The usual `process_…` metrics are there too.
+What to do about them: [operations.md](../operations.md), and the alert rules in
+[deploy/prometheus](../../deploy/prometheus).
 """
 API = Template("""# For programs
 
@@ -45,7 +47,9 @@ $questions
 
 `/metrics`: [metrics.md](metrics.md). `/healthz`: JSON with `status` (`ok`, or `stalled` with HTTP status 503),
 `seconds_since_last_fetch`, and `rules` with what is wrong with changed packs and which rules are over their budget.
-Without the `web_token` that it needs, a caller gets the status alone.
+`/livez`: 200 as long as the process answers. `/readyz`: 200 when every group has been joined, there was a fetch in the
+last 60 s and the store answers; else 503, with `problems`. Without the `web_token` that they need, a caller gets the
+status alone.
 
 ## JSON of commands
 

@@ -19,7 +19,7 @@ from mode import Service
 
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
-from epicenter.sinks.net.token_guard import IS_KNOWN, require_token
+from epicenter.sinks.net.token_guard import IS_KNOWN, OPEN_PATHS, require_token
 from epicenter.stream.kafka.preflight import watch
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.page_token import checked_token
@@ -46,13 +46,13 @@ def build_app(settings: Settings, rules: RuleSet) -> faust.App:
     """
     metrics, app = Metrics(), _faust_app(settings)
     running: list[Any] = []
-    for name in settings.services:
-        if name == "notify" and not (settings.alerts or settings.webhook_url):
-            continue
+    wanted = [name for name in settings.services if name != "notify" or settings.alerts or settings.webhook_url]
+    for name in wanted:
         app.service(_bound(SERVICES[name], running, settings, rules, metrics))
     app.service(_bound(MetricsExporter, [], settings, rules, metrics))
     reloader = _add_reloader(app, settings, rules, metrics, running)
     _add_pages(app, metrics, running, reloader)
+    _add_probes(app, running, len(wanted))
     app.task(lambda: watch(settings, lambda text: log.error("kafka_reachability_changed", detail=text)))
     return app
 
@@ -98,11 +98,39 @@ def _faust_app(settings: Settings) -> faust.App:
         web_router_enabled=False,
         web_graph_enabled=False,
         web_stats_enabled=False,
-        web_application_options={"middlewares": [require_token(token, "/healthz")]},
+        web_application_options={"middlewares": [require_token(token, *OPEN_PATHS)]},
         worker_redirect_stdouts=False,
     )
     app.boot_strategy.enable_kafka = False
     return app
+
+
+def _add_probes(app: faust.App, running: Sequence[Any], wanted: int) -> None:
+    @app.page("/livez")
+    async def show_live(view: View, request: Request) -> Response:
+        return view.json({"status": "ok"})
+
+    @app.page("/readyz")
+    async def show_ready(view: View, request: Request) -> Response:
+        problems = unready(running, wanted, monotonic())
+        shown: dict[str, object] = {"status": "not ready" if problems else "ok"}
+        if request[IS_KNOWN] and problems:
+            shown["problems"] = problems
+        return view.json(shown, status=503 if problems else 200)
+
+
+def unready(running: Sequence[Any], wanted: int, now_s: float) -> list[str]:
+    """Why this worker can't do its work at the moment: nothing if it can, with partitions or as a spare one."""
+    if len(running) < wanted:
+        return ["it is starting"]
+    problems = []
+    for service in running:
+        if not service.has_joined:
+            problems.append(f"{service.group} has not been joined yet")
+        elif now_s - service.last_fetch_s >= STALLED_AFTER_S:
+            problems.append(f"{service.group}: no fetch for {now_s - service.last_fetch_s:.0f} s")
+        problems += filter(None, [getattr(service, "store_problem", "")])
+    return problems
 
 
 def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any], reloader: Reloader) -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
+from importlib.metadata import version
 from itertools import chain
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from epicenter.rules.engine import Counts
 from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.report.open_incidents import Kind
+from epicenter.stream.metric_rows import FORMER_METRICS as FORMER_METRICS
+from epicenter.stream.metric_rows import FormerMetrics, Row
 from epicenter.stream.scan.rule_budget import Use
 from epicenter.stream.scan.scan import ScanResult
-
-Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
 """Kinds that report something new; the others usually come long after the event."""
@@ -27,136 +27,153 @@ STORED_AS: Final = {"heartbeats": "beats"}
 """Tables whose label is their former name."""
 
 
-class FormerMetric(NamedTuple):
-    """The present name of a metric; `is_inverted`: 1 was 0 under the former name."""
-
-    now: str
-    is_inverted: bool = False
-
-
-FORMER_METRICS: Final = {
-    "epicenter_behind_seconds": FormerMetric("epicenter_record_age_seconds"),
-    "epicenter_lateness_seconds": FormerMetric("epicenter_watermark_delay_seconds"),
-    "epicenter_rule_throttled_total": FormerMetric("epicenter_rule_skipped_candidates_total"),
-    "epicenter_target_is_away": FormerMetric("epicenter_target_up", is_inverted=True),
-    "epicenter_trouble_total": FormerMetric("epicenter_kafka_faults_total"),
-}
-"""Former name -> what it became. Metrics are still exposed under their former names too."""
-
-
-class _FormerMetrics(Collector):
-    """The renamed metrics of a registry, under their former names."""
-
-    def __init__(self, registry: CollectorRegistry):
-        self._registry = registry
-
-    def collect(self) -> Iterator[Metric]:
-        families = {family.name: family for family in self._registry.collect()}
-        for name, (now, is_inverted) in FORMER_METRICS.items():
-            family = families[now.removesuffix("_total")]
-            former = Metric(name.removesuffix("_total"), f"Deprecated: use {now}.", family.type)
-            for sample in family.samples:
-                value = 1 - sample.value if is_inverted else sample.value
-                former.add_sample(sample.name.replace(family.name, former.name, 1), sample.labels, value)
-            yield former
-
-
-class Row(Generic[Kind]):
-    """One metric. As an attribute of `Metrics` it is the collector of that instance."""
-
-    def __init__(self, kind: type[Kind], name: str, meaning: str, *labels: str, **options: Any):
-        self.kind: type[Kind] = kind
-        self.name, self.meaning, self.labels, self.options = name, meaning, labels, options
-
-    def collector(self, registry: CollectorRegistry) -> Kind:
-        """What counts this metric in a registry."""
-        return self.kind(self.name, self.meaning, self.labels, registry=registry, **self.options)
-
-    def __get__(self, metrics: Metrics, _: type[Metrics]) -> Kind:
-        found: Kind = metrics.collectors[self.name]
-        return found
-
-
 class Metrics:
-    """Counters and gauges of one worker. `records = matched + quiet + dead letters`, for each raw partition."""
+    """Counters and gauges of one worker: all, or these. `records = matched + quiet + dead letters`, by partition."""
 
-    _records = Row(Counter, "epicenter_records_total", "Raw records read.", "source")
-    _matched = Row(Counter, "epicenter_matched_records_total", "Raw records that match a rule.", "source")
-    _quiet = Row(Counter, "epicenter_quiet_records_total", "Raw records that match no rule.", "source")
-    _dead = Row(Counter, "epicenter_dead_letters_total", "Raw records that could not be processed.", "source")
-    _harmless = Row(Counter, "epicenter_harmless_records_total", "Raw records that match a harmless rule.", "source")
-    _redactions = Row(Counter, "epicenter_redactions_total", "Secrets removed from log text, by kind.", "kind")
-    _matches = Row(Counter, "epicenter_matches_total", "Matches, by rule.", "rule")
-    _stored = Row(Counter, "epicenter_stored_rows_total", "Rows written to the store.", "table")
+    _records = Row(Counter, "epicenter_records_total", "Counts the raw records that were read.", "source")
+    _matched = Row(Counter, "epicenter_matched_records_total", "Counts the raw records that match a rule.", "source")
+    _quiet = Row(Counter, "epicenter_quiet_records_total", "Counts the raw records that match no rule.", "source")
+    _dead = Row(
+        Counter, "epicenter_dead_letters_total", "Counts the raw records that could not be processed.", "source"
+    )
+    _harmless = Row(
+        Counter, "epicenter_harmless_records_total", "Counts the raw records that match a harmless rule.", "source"
+    )
+    _redactions = Row(
+        Counter, "epicenter_redactions_total", "Counts the secrets removed from log text, by kind.", "kind"
+    )
+    _matches = Row(Counter, "epicenter_matches_total", "Counts the matches of each rule.", "rule")
+    _stored = Row(
+        Counter, "epicenter_stored_rows_total", "Counts the rows written to each table of the store.", "table"
+    )
     _failures = Row(
-        Counter, "epicenter_store_failures_total", "Failed writes to the store, by kind of failure.", "kind"
+        Counter, "epicenter_store_failures_total", "Counts the failed writes to the store, by kind of failure.", "kind"
     )
-    _record_age = Row(Gauge, "epicenter_record_age_seconds", "Age of the newest record read, in seconds.", "source")
-    _lag = Row(Gauge, "epicenter_lag_records", "Raw records in Kafka that no worker has read yet.", "source")
-    _partitions = Row(Gauge, "epicenter_partitions", "Raw partitions assigned to this worker.", "topic")
+    _record_age = Row(
+        Gauge,
+        "epicenter_record_age_seconds",
+        "Shows how old the newest record was when it was read, in seconds.",
+        "source",
+    )
+    _lag = Row(Gauge, "epicenter_lag_records", "Shows how many raw records in Kafka no worker has read yet.", "source")
+    _partitions = Row(
+        Gauge, "epicenter_partitions", "Shows how many raw partitions are assigned to this worker.", "topic"
+    )
     _paused = Row(
-        Gauge, "epicenter_paused_partitions", "Assigned raw partitions that wait for the slowest one.", "topic"
+        Gauge,
+        "epicenter_paused_partitions",
+        "Shows how many assigned raw partitions wait for the slowest one.",
+        "topic",
     )
-    _signals = Row(Gauge, "epicenter_signals", "Signals since the snapshot began, by outcome and partition.", "outcome")
+    _signals = Row(
+        Gauge,
+        "epicenter_signals",
+        "Shows how many signals came since the snapshot began, by outcome and partition.",
+        "outcome",
+    )
     _deliveries = Row(
         Counter,
         "epicenter_deliveries_total",
-        "Notifications sent or held back, by target and outcome.",
+        "Counts the notifications sent or held back, by target and outcome.",
         "target",
         "outcome",
     )
-    _pending = Row(Gauge, "epicenter_deliveries_pending", "Notifications that wait for the target.", "target")
+    _pending = Row(Gauge, "epicenter_deliveries_pending", "Shows how many notifications wait for the target.", "target")
     _target_up = Row(
-        Gauge, "epicenter_target_up", "Whether the target accepts notifications (1) or is failing (0).", "target"
+        Gauge, "epicenter_target_up", "Shows whether the target accepts notifications (1) or is failing (0).", "target"
     )
     _delivered_after = Row(
         Histogram,
         "epicenter_delivery_seconds",
-        "Seconds from the event time of a change to the delivery of its notification.",
+        "Measures the seconds from the event time of a change to the delivery of its notification.",
         "target",
         buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
     )
-    _rules = Row(Gauge, "epicenter_rules", "Rules in use, by the digest of their files.", "digest")
-    _candidates = Row(Counter, "epicenter_rule_candidates_total", "Lines checked against the rule.", "rule")
-    _hits = Row(Counter, "epicenter_rule_hits_total", "Checked lines that match the rule.", "rule")
-    _seconds = Row(Counter, "epicenter_rule_seconds_total", "Seconds spent on checking lines against the rule.", "rule")
+    _open = Row(Gauge, "epicenter_incidents_open", "Shows how many incidents are open.", "severity", "class")
+    _opened = Row(
+        Counter,
+        "epicenter_incidents_total",
+        "Counts the incidents that opened, and those that opened again.",
+        "severity",
+        "class",
+    )
+    _build = Row(Gauge, "epicenter_build_info", "Is always 1; the label says which version runs.", "version")
+    _rules = Row(Gauge, "epicenter_rules", "Shows how many rules are in use, by the digest of their files.", "digest")
+    _candidates = Row(Counter, "epicenter_rule_candidates_total", "Counts the lines checked against the rule.", "rule")
+    _hits = Row(Counter, "epicenter_rule_hits_total", "Counts the checked lines that match the rule.", "rule")
+    _seconds = Row(
+        Counter, "epicenter_rule_seconds_total", "Counts the seconds spent on checking lines against the rule.", "rule"
+    )
     _skipped = Row(
         Counter,
         "epicenter_rule_skipped_candidates_total",
-        "Lines not checked because the rule was over its budget.",
+        "Counts the lines not checked because the rule was over its budget.",
         "rule",
     )
-    _reloads = Row(Counter, "epicenter_rules_reloads_total", "Reloads of the rules, by outcome.", "outcome")
-    _unknown = Row(Counter, "epicenter_unknown_rule_matches_total", "Matches of rules that this worker does not have.")
-    _skew = Row(Gauge, "epicenter_clock_skew_seconds", "How far a node's clock is ahead of others, in seconds.", "node")
+    _reloads = Row(Counter, "epicenter_rules_reloads_total", "Counts the reloads of the rules, by outcome.", "outcome")
+    _unknown = Row(
+        Counter, "epicenter_unknown_rule_matches_total", "Counts the matches of rules that this worker does not have."
+    )
+    _skew = Row(
+        Gauge, "epicenter_clock_skew_seconds", "Shows how far a node's clock is ahead of others, in seconds.", "node"
+    )
     _watermark_delay = Row(
         Gauge,
         "epicenter_watermark_delay_seconds",
-        "How far the watermark stays behind the newest event, in seconds.",
+        "Shows how far the watermark stays behind the newest event, in seconds.",
         "partition",
     )
-    _snapshot_bytes = Row(Gauge, "epicenter_snapshot_bytes", "Size of the newest snapshot, in bytes.", "partition")
-    _snapshot_s = Row(Gauge, "epicenter_snapshot_seconds", "Seconds that the newest snapshot took.", "partition")
-    _no_snapshots = Row(
-        Counter, "epicenter_snapshot_failures_total", "Snapshots that could not be kept or read, by reason.", "reason"
+    _snapshot_bytes = Row(
+        Gauge, "epicenter_snapshot_bytes", "Shows the size of the newest snapshot, in bytes.", "partition"
     )
-    _kafka_faults = Row(Counter, "epicenter_kafka_faults_total", "Kafka faults, by kind.", "kind")
+    _snapshot_s = Row(
+        Gauge, "epicenter_snapshot_seconds", "Shows how many seconds the newest snapshot took.", "partition"
+    )
+    _no_snapshots = Row(
+        Counter,
+        "epicenter_snapshot_failures_total",
+        "Counts the snapshots that could not be kept or read, by reason.",
+        "reason",
+    )
+    _kafka_faults = Row(Counter, "epicenter_kafka_faults_total", "Counts the Kafka faults, by kind.", "kind")
     _lost_records = Row(
-        Counter, "epicenter_lost_records_total", "Raw records deleted from Kafka before they were read.", "source"
+        Counter,
+        "epicenter_lost_records_total",
+        "Counts the raw records deleted from Kafka before they were read.",
+        "source",
     )
     _lost = Row(
         Counter,
         "epicenter_lost_messages_total",
-        "Messages on topics of epicenter deleted before a group read them.",
+        "Counts the messages on topics of epicenter that were deleted before a group read them.",
         "group",
         "source",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = ()) -> None:
         self._registry, self._former = CollectorRegistry(), CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self.collectors = {row.name: row.collector(self._registry) for row in ROWS}
-        self._former.register(_FormerMetrics(self._registry))
+        self.collectors = {row.name: row.collector(self._registry) for row in ROWS if not names or row.name in names}
+        if not names:
+            self._former.register(FormerMetrics(self._registry))
+        self._build.labels(version("epicenter")).set(1)
+        self._known_kinds: set[Kind] = set()
+
+    def record_opened(self, kinds: Iterable[Kind]) -> None:
+        """Count incidents that opened."""
+        for kind in kinds:
+            self._opened.labels(*kind).inc()
+
+    def record_open(self, counts: Mapping[Kind, int]) -> None:
+        """Set how many incidents are open; a kind of which none is open any more stays, with 0."""
+        self._known_kinds |= counts.keys()
+        for kind in self._known_kinds:
+            self._open.labels(*kind).set(counts.get(kind, 0))
+
+    def forget_open(self) -> None:
+        """It is not known how many incidents are open."""
+        self._known_kinds.clear()
+        self._open.clear()
 
     def record_uses(self, used: Mapping[Rule, Use]) -> None:
         """Count candidates, hits, time and skipped lines of rules."""

@@ -171,9 +171,9 @@ class Settings(BaseSettings):
         description="How often to write a snapshot. A takeover repeats at most this much.",
     )
     web_host: str = Field(
-        default="127.0.0.1", description="Address of /metrics and /healthz. Off the loopback it needs web_token."
+        default="127.0.0.1", description="Address of /metrics and the probes. Off the loopback it needs web_token."
     )
-    web_port: int = Field(default=6066, ge=0, le=65535, description="Port of /metrics and /healthz.")
+    web_port: int = Field(default=6066, ge=0, le=65535, description="Port of /metrics, /livez and /readyz.")
     web_token: SecretStr = Field(
         default=SecretStr(""), description="Bearer token for /metrics and the details of /healthz."
     )

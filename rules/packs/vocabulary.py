@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import yaml
 
+_XID = re.compile(r"xid-\d{1,3}", re.ASCII)
 _FILE = Path(__file__).with_name("vocabulary.yaml")
 
 
@@ -29,6 +31,14 @@ class Vocabulary:
         name = self.aliases.get(failure_class, failure_class)
         any_code = name.rpartition("-")[0] + "-*"
         return self.family_by_class.get(name) or self.family_by_class.get(any_code, "")
+
+    def bounded(self, failure_class: str) -> str:
+        """The class by one of a bounded number of names: `sxid-*` for any SXid, `other` for an unknown class."""
+        name = self.aliases.get(failure_class, failure_class)
+        if name in self.family_by_class or _XID.fullmatch(name):
+            return name
+        any_code = f"{name.rpartition('-')[0]}-*"
+        return any_code if any_code in self.family_by_class else "other"
 
     def parent(self, failure_class: str) -> str:
         """The broader class of this one; empty if it has none."""

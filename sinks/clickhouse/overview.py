@@ -39,6 +39,15 @@ def count_incidents(client: Client, selected: IncidentFilter) -> int:
     return int(client.query(f"SELECT count() FROM incidents FINAL WHERE {condition}", parameters)[0][0])
 
 
+def open_by_kind(client: Client) -> list[tuple[str, str, int]]:
+    """Severity, class and number of the open incidents."""
+    found = client.query(
+        "SELECT severity, class, count() FROM incidents FINAL WHERE status = 'open' AND merged_into = ''"
+        " GROUP BY severity, class ORDER BY severity, class"
+    )
+    return [(str(severity), str(name), int(number)) for severity, name, number in found]
+
+
 def incidents_by_day(client: Client, selected: IncidentFilter) -> list[DayCount]:
     """Matching incidents by the day on which they began, oldest first; days without any are left out."""
     condition, parameters = condition_of(selected)

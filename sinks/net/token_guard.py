@@ -26,6 +26,9 @@ Programs: send this header with each request: Authorization: Bearer TOKEN
 Browsers: use the proxy that signs you in and adds this header. Ask the operator of epicenter for its address.
 docs/security.md explains how to set up a proxy.
 """
+OPEN_PATHS: Final = ("/healthz", "/livez", "/readyz")
+"""Probes can't send a token; without it these say only whether all is well."""
+
 IS_KNOWN: Final = web.RequestKey("is_known", bool)
 log: Final = get_logger(__name__)
 

@@ -14,7 +14,7 @@ from epicenter.rules.model.notification import Acknowledgement
 from epicenter.sinks.clickhouse import jobs, operator_actions, reading
 from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.evidence.questions import answer
-from epicenter.sinks.net.token_guard import IS_KNOWN, require_token
+from epicenter.sinks.net.token_guard import IS_KNOWN, OPEN_PATHS, require_token
 from epicenter.sinks.page import guard, postmortem
 from epicenter.sinks.page.actions import Actions
 from epicenter.sinks.page.freshness import Freshness, StateReader
@@ -42,7 +42,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
     """
     state = StateReader(query)
     pages, actions = _Pages(query, health, feed, state), Actions(query, feed)
-    admit = require_token(token, "/healthz") if token else guard.only_this_machine
+    admit = require_token(token, *OPEN_PATHS) if token else guard.only_this_machine
     application = web.Application(
         middlewares=[guard.errors_as_json, admit, guard.only_own_pages_write, guard.store_errors, guard.missing_page],
         client_max_size=guard.MAX_BODY_BYTES,
@@ -59,6 +59,8 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.get("/silences", pages.silences),
             web.get("/events", events(feed, health, state.read)),
             web.get("/healthz", pages.healthz),
+            web.get("/livez", pages.livez),
+            web.get("/readyz", pages.readyz),
             web.get("/api/incidents", pages.api_incidents),
             web.get("/api/incidents/{id}.md", pages.api_markdown),
             web.get("/api/incidents/{id}", pages.api_incident),
@@ -179,6 +181,15 @@ class _Pages:
         is_healthy = health.get("status") == "ok"
         shown = health if request.get(IS_KNOWN, True) else {"status": "ok" if is_healthy else "not well"}
         return json_response(shown, status=200 if is_healthy else 503)
+
+    async def livez(self, request: web.Request) -> web.Response:
+        """200 as long as the process answers. A liveness probe asks this: restarting does not mend a store."""
+        return json_response({"status": "ok"})
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        """200 when the page has what it shows: its store answers. Else 503."""
+        is_ready = self._health().get("status") == "ok"
+        return json_response({"status": "ok" if is_ready else "not ready"}, status=200 if is_ready else 503)
 
     async def _acknowledgements(self, incidents: Sequence[Incident]) -> dict[str, Acknowledgement]:
         """The active acknowledgement of each incident, by incident id."""

@@ -26,7 +26,7 @@ from epicenter.stream.cli.options import (
 @CONFIG
 @click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @STORE
-@click.option("--web-port", type=int, help="Serve /metrics and /healthz on this port.")
+@click.option("--web-port", type=int, help="Serve /metrics, /livez and /readyz on this port.")
 @DATA_DIR
 def worker(**options: Any) -> None:
     """Read logs from Kafka, write incidents, notify targets.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from epicenter.rules.errors import ConfigError, InputError, TransientError
 from epicenter.sinks.clickhouse.errors import StoreInUseError
@@ -16,6 +17,7 @@ from epicenter.sinks.clickhouse.reading import newest_change
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.sinks.page import Feed, Watcher, page
 from epicenter.sinks.page.dead_letters import dead_letter_routes
+from epicenter.stream.local.store_metrics import StoreMetrics
 from epicenter.stream.process.logs import print_message
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.process.shutdown import stop_on_signals
@@ -51,6 +53,7 @@ async def _serve(settings: Settings, report: Callable[[str], None]) -> None:
     token = checked_token(settings, "page")
     application = page(store.query, lambda: {"status": watcher.status, "store": store.address}, feed, token)
     application.add_routes(dead_letter_routes(store.list_dead_letters, store.get_dead_letter))
+    application.add_routes([metrics_route(StoreMetrics(store).text)])
     note = None if settings.store else page_note(settings.data_dir)
     try:
         await _refuse_unless_temporary(store)
@@ -61,6 +64,16 @@ async def _serve(settings: Settings, report: Callable[[str], None]) -> None:
             await store.close()
     finally:
         await store.close()
+
+
+def metrics_route(text: Callable[[], Awaitable[bytes]]) -> web.RouteDef:
+    """The route `/metrics`. It has the guards of the page: on the loopback this machine, else the page's token."""
+
+    async def show_metrics(request: web.Request) -> web.Response:
+        """Metrics in Prometheus' text format."""
+        return web.Response(body=await text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    return web.get("/metrics", show_metrics)
 
 
 async def _refuse_unless_temporary(store: Store) -> None:

@@ -16,7 +16,7 @@ from epicenter.sinks.page import Feed, page
 from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.alerts.file import alerts_of
 from epicenter.stream.local.notifier import LocalNotifier
-from epicenter.stream.local.page import page_note, served
+from epicenter.stream.local.page import metrics_route, page_note, served
 from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.process.page_token import checked_token
@@ -173,6 +173,7 @@ class LocalRunner:
         self._feed = Feed()
         application = page(self._store.query, self._health, self._feed, checked_token(self._settings, "page"))
         application.add_routes(dead_letter_routes(self._store.list_dead_letters, self._store.get_dead_letter))
+        application.add_routes([metrics_route(self._writer.metrics_text)])
         async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
             self._report(f"incidents: {url}")
             if self._on_page:

@@ -15,6 +15,7 @@ from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
+from epicenter.rules.report.open_incidents import OpenIncidents
 from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.sampling import Sampler
@@ -36,6 +37,7 @@ class LocalStoreWriter:
         self._warn = warn
         self._deliveries: list[Delivery] = []
         self._dead_letters: list[DeadLetter] = []
+        self._open_incidents = OpenIncidents()
         self.metrics = Metrics()
         self.rule_budget = RuleBudget(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
@@ -66,6 +68,8 @@ class LocalStoreWriter:
 
     async def write_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
         """Write the results of an advance and the deliveries since; return whether the page changes."""
+        self.metrics.record_opened(self._open_incidents.update(incidents))
+        self.metrics.record_open(self._open_incidents.counts())
         failures, quiet = _with_rules(pipeline.windowed(), rules)
         delivered = self._pop_deliveries()
         await self._write(
@@ -85,6 +89,10 @@ class LocalStoreWriter:
             self.metrics.record_uses(used)
         if samples := self._sampler.due():
             await self._try_to_write(samples=samples)
+
+    async def metrics_text(self) -> bytes:
+        """The metrics of this run, in Prometheus' text format."""
+        return self.metrics.text()
 
     async def write_last(self) -> None:
         """Write the last deliveries and metrics."""

@@ -1,4 +1,4 @@
-"""Whether a process of ours on this machine answers on /healthz: the image's health check, which has no curl.
+"""Whether a process of ours on this machine is ready, by /readyz: the image's health check, which has no curl.
 
 python -m epicenter.stream.process.health_probe [PORT]
 """
@@ -16,7 +16,7 @@ def is_well(port: int) -> bool:
     """A page with a token refuses us, but it answers."""
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
-        connection.request("GET", "/healthz")
+        connection.request("GET", "/readyz")
         return connection.getresponse().status == 200
     except (OSError, HTTPException):
         return False

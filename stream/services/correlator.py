@@ -8,6 +8,7 @@ snapshot and reads from there, whatever is committed. It sends what followed the
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -91,6 +92,8 @@ class Correlator(Service):
         self._owned: dict[TopicPartition, Owned] = {}
         self._busy = asyncio.Lock()
         self.last_fetch_s = monotonic()
+        self.group = self._names.correlate_group
+        self.has_joined = False
 
     async def on_start(self) -> None:
         """Join the group."""
@@ -128,15 +131,23 @@ class Correlator(Service):
                 if owned.correlator.offset > owned.snapshot_offset:
                     await self._write_snapshot(partition, owned)
             self._owned.clear()
+            self._record_open()
 
     async def restart(self) -> None:
         """Drop all state: every partition is paused until its snapshot is restored."""
         async with self._busy:
             self._forget()
+        self.has_joined = True
 
     def _forget(self) -> None:
         self._owned.clear()
+        self._record_open()
         self._consumer.pause(*self._consumer.assignment())
+
+    def _record_open(self) -> None:
+        """Set the numbers of open incidents: each partition counts at its owner only."""
+        counts = (owned.correlator.open_incidents() for owned in self._owned.values())
+        self._metrics.record_open(sum(counts, Counter()))
 
     @Service.task
     async def _run(self) -> None:
@@ -148,6 +159,8 @@ class Correlator(Service):
                     self._forget()  # unknown which of the results were sent
                     raise
             self.last_fetch_s = monotonic()
+        self.group = self._names.correlate_group
+        self.has_joined = False
 
     async def _correlate(self, fetched: Fetched) -> None:
         begun = self._consumer.paused()
@@ -155,6 +168,7 @@ class Correlator(Service):
             await self._restore(partition)
         for partition in (fetched.keys() & self._owned.keys()) - begun:
             await self._process_records(partition, fetched[partition])
+        self._record_open()
         for partition, owned in self._owned.items():
             if owned.is_due(self._settings.snapshot_every_ns / NS_PER_S):
                 await self._write_snapshot(partition, owned)
@@ -168,6 +182,7 @@ class Correlator(Service):
             for outgoing in await asyncio.to_thread(self._process, owned, record):
                 sends.append(await self._producer.send(*outgoing))
         await asyncio.gather(*sends)
+        self._metrics.record_opened(owned.correlator.opened())
         self._metrics.record_engine(partition.partition, owned.correlator.engine.counts)
         self._metrics.record_wait(partition.partition, owned.correlator.wait_ns)
 

@@ -59,6 +59,8 @@ class Matcher(Service):
         self._paused: set[TopicPartition] = set()
         self.over_budget: list[str] = []
         self.last_fetch_s = monotonic()
+        self.group = self._names.match_group
+        self.has_joined = False
 
     async def reload(self, rules: RuleSet) -> None:
         """Use these rules from the next batch on."""
@@ -108,6 +110,7 @@ class Matcher(Service):
         except KafkaError as error:
             self._fault_log.record(KafkaFault.KAFKA_ERROR, repr(error), "committed offsets are used unchecked")
         self._consumer.resume(*self._consumer.assignment().intersection(partitions))
+        self.has_joined = True
 
     @Service.task
     async def _run(self) -> None:

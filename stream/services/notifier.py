@@ -60,6 +60,8 @@ class Notifier(Service):
         self._is_member = False
         self._actions = StoredActions(settings, lambda text: log.warning("operator_actions_unread", detail=text))
         self.last_fetch_s = monotonic()
+        self.group = self._names.notify_group
+        self.has_joined = False
 
     async def on_start(self) -> None:
         """Join the group."""
@@ -79,7 +81,7 @@ class Notifier(Service):
     async def begin(self) -> None:
         """Process the assigned partitions from the next fetch on."""
         async with self._busy:
-            self._is_member = True
+            self._is_member = self.has_joined = True
 
     async def release_partitions(self) -> None:
         """Stop deliveries for all partitions: another worker may own them next."""

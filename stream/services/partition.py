@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -14,6 +15,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.report.open_incidents import Kind, OpenIncidents
 from epicenter.stream.kafka.messages import Message, Part, ProgressTick, ScanMessage, StoreMessage
 
 
@@ -32,6 +34,7 @@ class Snapshot(msgspec.Struct):
     idle_ends: dict[str, int] = {}
     idle_ns: int = 0
     reported_ns: int = msgspec.field(default=0, name="told_ns")
+    open_incidents: OpenIncidents = msgspec.field(default_factory=OpenIncidents)
 
 
 class PartitionCorrelator:
@@ -45,6 +48,7 @@ class PartitionCorrelator:
         self._state.watermark.lateness_ns = lateness_ns
         self.engine = Engine(rules, self._state.engine or None, lists_joined=True)
         self._state.engine = b""
+        self._opened: list[Kind] = []
 
     def reload(self, rules: RuleSet) -> None:
         """Use these rules from now on."""
@@ -70,13 +74,24 @@ class PartitionCorrelator:
             return []
         self._state.offset = offset
         if isinstance(message, ProgressTick):
-            return self.engine.advance(self._watermark_at(message))
+            changed = self.engine.advance(self._watermark_at(message))
+            self._opened += self._state.open_incidents.update(changed)
+            return changed
         for part in message.parts if isinstance(message, ScanMessage) else ():
             self._state.watermark.learn(_times_ns(part))
             self.engine.add(part.matches, map(unflattened, part.heartbeats), part.rank_placements)
             if part.end is not None and part.newest_ns is not None:
                 self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
         return []
+
+    def open_incidents(self) -> Counter[Kind]:
+        """The number of open incidents of each kind."""
+        return self._state.open_incidents.counts()
+
+    def opened(self) -> list[Kind]:
+        """The kinds of the incidents that opened since the last call."""
+        opened, self._opened = self._opened, []
+        return opened
 
     def windowed(self) -> list[Match]:
         """The matches that windows produced since the last call, as rows of the store."""

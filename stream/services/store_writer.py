@@ -13,9 +13,17 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from aiokafka import TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
 from mode import Service
 
-from epicenter.rules.errors import ConfigError, DeadLetterKind, RecordError, RejectedError, TransientError
+from epicenter.rules.errors import (
+    ConfigError,
+    DeadLetterKind,
+    PipelineError,
+    RecordError,
+    RejectedError,
+    TransientError,
+)
 from epicenter.rules.model.flat_heartbeats import flattened, unflattened
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import DeadLetter
@@ -40,6 +48,7 @@ BYTES_A_WRITE: Final = 4 << 20
 """About 8,000 rows of matches, which take ten times as much memory while they are written."""
 
 PAUSE_MS: Final = 1_000
+CHECK_STORE_EVERY_S: Final = 10.0
 RETRY_FOR_S: Final = 5.0
 
 
@@ -77,6 +86,9 @@ class StoreWriter(Service):
         self._metrics = metrics
         self._store = Store(settings.store_dsn, RETRY_FOR_S)
         self.last_fetch_s = monotonic()
+        self.group = self._names.store_group
+        self.has_joined = False
+        self.store_problem = "the store was not asked yet"
 
     async def reload(self, rules: RuleSet) -> None:
         """Use these rules from now on."""
@@ -88,7 +100,8 @@ class StoreWriter(Service):
         self._producer = make_producer(self._settings)
         self._topics = OwnTopics(self._settings, names.store_group, self._producer, self._metrics)
         await self._producer.start()
-        await self._topics.start(names.matches, names.signals, names.incidents, names.dead_letters)
+        topics = (names.matches, names.signals, names.incidents, names.dead_letters)
+        await self._topics.start(*topics, listener=_JoinListener(self))
 
     async def on_stop(self) -> None:
         """Leave the group and close the store."""
@@ -106,6 +119,16 @@ class StoreWriter(Service):
                         await self._topics.commit(
                             {partition: messages[-1].offset + 1 for partition, messages in piece.items()}
                         )
+
+    @Service.task
+    async def _check_store(self) -> None:
+        while not self.should_stop:
+            try:
+                await self._store.query(lambda client: client.query("SELECT 1"))
+                self.store_problem = ""
+            except PipelineError as error:
+                self.store_problem = str(error)
+            await self.sleep(CHECK_STORE_EVERY_S)
 
     async def _write(self, rows: Sequence[Row]) -> bool:
         """True when the rows are stored, or refused for good and dead-lettered; false when the service is stopping.
@@ -187,6 +210,19 @@ class StoreWriter(Service):
         if row.table != "dead_letters":
             dead_letter = _dead_letter(row.message, _single_row_message(row), DeadLetterKind.ROW_REFUSED, reason)
             await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(dead_letter))
+
+
+class _JoinListener(ConsumerRebalanceListener):
+    """Notes that the group gave this member its partitions, if any."""
+
+    def __init__(self, service: StoreWriter):
+        self._service = service
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        pass
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        self._service.has_joined = True
 
 
 def pieces(fetched: Fetched) -> Iterator[Fetched]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import Final
 
 import pytest
@@ -144,30 +140,14 @@ def test_allowed_peers_are_those_of_the_values() -> None:
     assert peers == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
 
 
-class Stalled(BaseHTTPRequestHandler):
-    """A worker that waits for its broker."""
-
-    def do_GET(self) -> None:
-        self.send_error(503)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def test_a_worker_that_waits_for_a_broker_is_alive_and_a_stopped_one_is_not() -> None:
-    def is_alive(port: int) -> bool:
-        command = [sys.executable, *probe[1:-1], probe[-1].replace("6066", str(port))]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-    worker = next(
-        manifest for manifest in workloads(rendered("minimal")) if manifest["metadata"]["name"] == "epicenter-worker"
-    )
-    probe = containers_of(worker)[0]["livenessProbe"]["exec"]["command"]
-    assert probe[0] == "python"
-    with HTTPServer(("127.0.0.1", 0), Stalled) as server:
-        Thread(target=server.handle_request).start()
-        assert is_alive(server.server_port)
-    assert not is_alive(server.server_port)
+@pytest.mark.parametrize("name", ["epicenter-worker", "epicenter-page"])
+def test_probes_ask_apart_whether_a_pod_is_alive_and_ready(name: str) -> None:
+    (pod,) = (manifest for manifest in workloads(rendered("minimal")) if manifest["metadata"]["name"] == name)
+    container = containers_of(pod)[0]
+    ports = {port["name"] for port in container["ports"]}
+    assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == ports
 
 
 def test_an_empty_list_of_ports_allows_none() -> None:

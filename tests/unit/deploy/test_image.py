@@ -95,7 +95,7 @@ def test_the_cache_of_the_image_is_used(tmp_path: Path, monkeypatch: pytest.Monk
 def answering(status: int) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status if self.path == "/healthz" else 404)
+            self.send_response(status if self.path == "/readyz" else 404)
             self.end_headers()
 
         def log_message(self, format: str, *arguments: object) -> None:

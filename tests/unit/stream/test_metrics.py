@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import version
+from typing import Any
+
 import pytest
 
-from epicenter.stream.metrics import FORMER_METRICS, Metrics
+from epicenter.stream.metric_rows import Row
+from epicenter.stream.metrics import FORMER_METRICS, ROWS, Metrics
 
 
 @pytest.fixture
@@ -40,6 +45,27 @@ def test_former_metric_is_still_exposed(metrics: Metrics, former: str, labels: s
 def test_former_metrics_are_sampled_for_the_store_too(metrics: Metrics) -> None:
     names = [name for name, _, _ in metrics.series()]
     assert names.count("epicenter_trouble_total") == names.count("epicenter_kafka_faults_total") == 1
+
+
+def test_open_incidents_are_shown_by_severity_and_class_until_none_is_open(metrics: Metrics) -> None:
+    metrics.record_opened([("critical", "xid-79"), ("critical", "xid-79")])
+    metrics.record_open({("critical", "xid-79"): 2})
+    metrics.record_open({("error", "host-oom"): 1})
+    lines = metrics.text().decode().splitlines()
+    assert 'epicenter_incidents_open{class="xid-79",severity="critical"} 0.0' in lines
+    assert 'epicenter_incidents_open{class="host-oom",severity="error"} 1.0' in lines
+    assert 'epicenter_incidents_total{class="xid-79",severity="critical"} 2.0' in lines
+    metrics.forget_open()
+    assert "epicenter_incidents_open{" not in metrics.text().decode()
+
+
+def test_build_info_has_the_version(metrics: Metrics) -> None:
+    assert f'epicenter_build_info{{version="{version("epicenter")}"}} 1.0' in metrics.text().decode()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_help_is_a_whole_sentence(row: Row[Any]) -> None:
+    assert re.fullmatch(r"(Counts|Shows|Measures|Is) [a-z].+[a-z)]\.", row.meaning)
 
 
 def test_every_former_metric_leads_to_a_present_one() -> None:

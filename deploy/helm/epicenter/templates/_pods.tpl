@@ -58,19 +58,11 @@ topologySpreadConstraints:
   {{- end }}
 {{- end }}
 
-{{- /* Any answer counts as alive. Leave a worker that answers 503 alone: it can't fetch, and a new one would wait for the
-broker too, and start from its newest snapshot. A worker that does not answer for two minutes hangs; by then its group
-has given its partitions to others. */}}
+{{- /* /livez answers as long as the process does. Leave a worker that is not ready alone: it can't fetch, and a new one
+would wait for the broker too, and start from its newest snapshot. A worker that does not answer for two minutes hangs;
+by then its group has given its partitions to others. */}}
 {{- define "epicenter.alive" -}}
-exec:
-  command:
-    - python
-    - -c
-    - |
-      import socket
-      answer = socket.create_connection(("127.0.0.1", {{ . }}), timeout=10)
-      answer.sendall(b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
-      raise SystemExit(not answer.recv(1))
+httpGet: {path: /livez, port: {{ . }}}
 {{- end }}
 
 {{- define "epicenter.env" -}}

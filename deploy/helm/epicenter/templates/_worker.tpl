@@ -68,18 +68,18 @@ spec:
             - {name: web, containerPort: 6066}
           # A start takes seconds, or half a minute on a processor that can't use the image's compiled patterns.
           startupProbe:
-            {{- include "epicenter.alive" 6066 | nindent 12 }}
+            {{- include "epicenter.alive" "web" | nindent 12 }}
             periodSeconds: 5
             timeoutSeconds: 15
             failureThreshold: 60
           livenessProbe:
-            {{- include "epicenter.alive" 6066 | nindent 12 }}
+            {{- include "epicenter.alive" "web" | nindent 12 }}
             periodSeconds: 30
             timeoutSeconds: 15
             failureThreshold: 4
-          # 503 means no fetch for 60 s: look at it, but a restart does not help.
+          # 503: its groups have not been joined, no fetch for 60 s, or its store is unreachable. A restart does not help.
           readinessProbe:
-            httpGet: {path: /healthz, port: web}
+            httpGet: {path: /readyz, port: web}
             periodSeconds: 10
             timeoutSeconds: 5
           resources:

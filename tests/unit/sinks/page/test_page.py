@@ -531,6 +531,13 @@ async def test_errors_of_the_server_are_json_too(browser: Browser, method: str, 
     assert answer.headers.get("Allow") == ("POST" if status == 405 else None)
 
 
+async def test_page_without_its_store_is_alive_and_not_ready(browser: Browser, store: Store) -> None:
+    store.health = {"status": "http://ch:8123/x: Connection refused"}
+    alive, ready = await browser.get("/livez"), await browser.get("/readyz")
+    assert (alive.status, await alive.json()) == (200, {"status": "ok"})
+    assert (ready.status, await ready.json()) == (503, {"status": "not ready"})
+
+
 async def test_a_bug_is_logged_and_not_shown(browser: Browser, store: Store, caplog: pytest.LogCaptureFixture) -> None:
     store.health = {"status": object()}
     answer = await browser.get("/healthz")

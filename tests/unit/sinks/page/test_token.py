@@ -38,7 +38,7 @@ def routes() -> list[tuple[str, str]]:
     """Every method and path of the page, with the variables filled in."""
     found = page(nothing, lambda: {"status": "ok"}, Feed(), TOKEN).router.routes()
     shown = [(route.method, route.resource.canonical if route.resource else "") for route in found]
-    return [(method, path.replace("{id}", "a1")) for method, path in shown if path != "/healthz"]
+    return [(method, path.replace("{id}", "a1")) for method, path in shown if path not in token_guard.OPEN_PATHS]
 
 
 @pytest.mark.parametrize(("method", "path"), routes())
@@ -132,6 +132,12 @@ async def test_healthz_without_the_token_shows_only_the_status(browser: Browser)
     assert (await authorized.json())["store"] == "chdb:///var/lib/x"
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+async def test_probes_need_no_token_and_say_nothing_else(browser: Browser, path: str) -> None:
+    answer = await browser.get(path)
+    assert (answer.status, await answer.json()) == (200, {"status": "ok"})
+
+
 async def test_oversized_request_is_refused(browser: Browser) -> None:
     body = b"x" * (MAX_BODY_BYTES + 1)
     own = {**BEARER, "Content-Type": "application/json"}
@@ -159,21 +165,24 @@ async def test_event_streams_are_limited(browser: Browser, monkeypatch: pytest.M
         (TOKEN, {}, "/healthz", 200),
         (TOKEN, BEARER, "/healthz", 200),
         (TOKEN, {}, "/healthz/", 401),
+        (TOKEN, {}, "/livez", 200),
+        (TOKEN, {}, "/readyz", 200),
+        (TOKEN, {"Authorization": f"Bearer {TOKEN}x"}, "/readyz", 401),
         (TOKEN, {"Authorization": f"Bearer {TOKEN}x"}, "/metrics", 401),
         (TOKEN, {"Authorization": f"Bearer {TOKEN}x"}, "/healthz", 401),
         (TOKEN, BEARER, "/metrics", 200),
         (TOKEN, BEARER, "/nowhere", 404),
     ],
 )
-async def test_worker_endpoints_require_the_token_except_healthz(
+async def test_worker_endpoints_require_the_token_except_probes(
     token: str, headers: dict[str, str], path: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text="all" if request[token_guard.IS_KNOWN] else "the status alone")
 
     monkeypatch.setattr(token_guard, "WRONG_TOKEN_DELAY_S", 0.01)
-    application = web.Application(middlewares=[token_guard.require_token(token, "/healthz")])
-    application.add_routes([web.get(path, answer) for path in ("/", "/metrics", "/healthz")])
+    application = web.Application(middlewares=[token_guard.require_token(token, *token_guard.OPEN_PATHS)])
+    application.add_routes([web.get(path, answer) for path in ("/", "/metrics", *token_guard.OPEN_PATHS)])
     async with TestClient(TestServer(application)) as client:
         answered = await client.get(path, headers=headers)
         assert answered.status == status

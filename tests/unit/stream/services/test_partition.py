@@ -182,3 +182,13 @@ def test_the_wait_for_live_lines_follows_their_lateness_with_the_same_incidents(
     assert incidents_after(at_pace=False, front_s=0.2) == []
     early, in_full = incidents_after(at_pace=True, front_s=0.2), incidents_after(at_pace=False, front_s=1.0)
     assert early == in_full != []
+
+
+def test_open_incidents_are_counted_by_the_next_owner_too() -> None:
+    partition = correlator()
+    processed(partition, FOUND_0, FOUND_1, tick((2, 2), elapsed_s=1))
+    assert partition.opened() == [("critical", "xid-79")]
+    assert partition.opened() == []
+    next_owner = correlator(partition.snapshot())
+    assert next_owner.open_incidents() == partition.open_incidents() == {("critical", "xid-79"): 1}
+    assert next_owner.opened() == []
