@@ -141,7 +141,7 @@ def test_allowed_peers_are_those_of_the_values() -> None:
 
 
 @pytest.mark.parametrize("name", ["epicenter-worker", "epicenter-page"])
-def test_probes_ask_apart_whether_a_pod_is_alive_and_ready(name: str) -> None:
+def test_liveness_and_readiness_have_probes_apart(name: str) -> None:
     (pod,) = (manifest for manifest in workloads(rendered("minimal")) if manifest["metadata"]["name"] == name)
     container = containers_of(pod)[0]
     ports = {port["name"] for port in container["ports"]}
