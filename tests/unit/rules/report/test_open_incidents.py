@@ -38,7 +38,7 @@ def test_reopened_incident_opens_again() -> None:
     assert [len(incidents.update([change])) for change in changes] == [1, 0, 1]
 
 
-def test_names_of_classes_are_bounded_whatever_the_logs_say() -> None:
+def test_names_of_classes_are_bounded_whatever_is_in_a_log() -> None:
     names = ["python-exception", "xid-79", "xid-1234567", "sxid-12028", "sxid-99999", "my-own-class", "\x1b[31m"]
     assert [vocabulary().bounded(name) for name in names] == [
         *("python-exception", "xid-79", "xid-*", "sxid-*", "sxid-*", "other", "other")

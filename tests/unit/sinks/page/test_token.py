@@ -133,7 +133,7 @@ async def test_healthz_without_the_token_shows_only_the_status(browser: Browser)
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
-async def test_probes_need_no_token_and_say_nothing_else(browser: Browser, path: str) -> None:
+async def test_probes_need_no_token_and_show_nothing_else(browser: Browser, path: str) -> None:
     answer = await browser.get(path)
     assert (answer.status, await answer.json()) == (200, {"status": "ok"})
 
