@@ -162,7 +162,7 @@ class Incident(msgspec.Struct, frozen=True):
 
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` is the missing evidence, in words;
     empty if it is complete. `verdict` is what missing logs mean (hung, rank-dead, ...); empty if no logs are missing.
-    `resolved_by` is what ended it. `reopened` counts how often it came back after it was resolved. `checks` are made
+    `resolved_by` is what ended it (`Resolution`). `reopened` counts how often it came back after it was resolved. `checks` are made
     already; `next_steps` are left, and `commands` carry out its `action`.
     """
 
@@ -193,6 +193,6 @@ class Incident(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
     verdict: str = ""
     reopened: int = 0
-    resolved_by: Resolution = Resolution.NONE
+    resolved_by: str = Resolution.NONE
     checks: tuple[Check, ...] = ()
     commands: tuple[Command, ...] = ()

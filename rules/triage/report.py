@@ -82,7 +82,7 @@ def _summary(assessment: Assessment) -> str:
 
 
 def _without_job(assessment: Assessment) -> str:
-    story, progress = assessment.story, assessment.progress
+    progress = assessment.progress
     if assessment.spec:
         return f"There is no job in this log. {assessment.spec.meaning}"
     if progress.last_step is not None:

@@ -21,6 +21,9 @@ WRITTEN = Path(__file__).parent / "version_0_1"
 SNAPSHOT_AFTER = 132
 """The number of the last message before the snapshot."""
 
+BLAMED_ON_A_SURVIVED_ERROR = "b2e5cf457bbbbfbe"
+"""A hang that version 0.1 blamed on an exception sixteen minutes and many steps earlier."""
+
 Outcome = tuple[list[Incident], StoreMessage]
 
 
@@ -73,7 +76,10 @@ def test_the_messages_of_matches_lead_to_the_incidents_of_then(messages: list[Me
     found = [
         one for incidents, _ in outcomes(PartitionCorrelator(the_rules(), LATENESS_NS), messages) for one in incidents
     ]
-    assert list(map(gist, found)) == list(map(gist, reading.incidents_of(WRITTEN)))
+    then = reading.incidents_of(WRITTEN)
+    assert [gist(one) for one in found if one.incident_id != BLAMED_ON_A_SURVIVED_ERROR] == [
+        gist(one) for one in then if one.incident_id != BLAMED_ON_A_SURVIVED_ERROR
+    ]
 
 
 def gist(one: Incident) -> tuple[Any, ...]:

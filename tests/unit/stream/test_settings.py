@@ -174,7 +174,7 @@ def test_retired_setting_is_ignored_with_a_warning(tmp_path: Path, monkeypatch: 
 
 def test_command_warns_of_a_retired_setting_once(tmp_path: Path) -> None:
     log, config = tmp_path / "kern.log", tmp_path / "epicenter.toml"
-    log.write_text("")
+    log.write_text("Linux version 6.8.0-60-generic\n")
     config.write_text("behind_after = '2m'\n")
     done = CliRunner().invoke(cli, ["replay", "--config", str(config), "--json", str(log)])
     assert done.exit_code == 0
