@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import time_ns
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import truth_of, write_all
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.ledger import Delivery, Outcome
+from epicenter.rules.model.ledger import Delivery, JobEnd, JobPhase, JobState, Outcome
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.signals import SEVERITIES
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
@@ -96,7 +96,7 @@ def decisions(incident: Incident, now_ns: int) -> Iterator[Delivery]:
 
 
 def add_job(client: Client, job: str, ranks: int) -> None:
-    """A job of eight ranks a node: node 7 silent for ten minutes, node 20 behind, the last rank without heartbeats."""
+    """A job of eight ranks a node: node 7 without logs for ten minutes, node 20 behind, the last rank never seen."""
     given = {"job": job, "ranks": ranks, "last": ranks - 1}
     node = "concat('gpu-', leftPad(toString(intDiv(number, 8) + 1), 4, '0'))"
     seen = "now64(9, 'UTC') - toIntervalSecond(if(intDiv(number, 8) = 6, 600, number % 5))"
@@ -120,6 +120,29 @@ def add_job(client: Client, job: str, ranks: int) -> None:
         " FROM numbers({last:UInt32}) WHERE number % 8 = 0 AND intDiv(number, 8) != intDiv({last:UInt32}, 8)",
         given,
     )
+    add_state(client, job, JobPhase.BEHIND, world_size=ranks, behind=tuple(range(152, 160)), lost_nodes=("gpu-0007",))
+
+
+def add_state(client: Client, job: str, phase: JobPhase, **more: Any) -> None:
+    """The engine's state of a job, as of now."""
+    now_ns = time_ns()
+    ClickHouseSink(client).write(job_states=[JobState("default", job, now_ns, phase, now_ns, 0, **more)])
+
+
+def add_jobs_in_each_state(client: Client) -> list[str]:
+    """A job of 64 ranks in each state that `add_job` does not show; gives their names."""
+    text = "no step after step 18200; until then a step took 3.1 s; rank 5 has not logged since step 18188"
+    for job in ("stalled", "hung", "one-rank", "ended", "never-started", "not-known"):
+        add_job(client, job, 64)
+    add_state(client, "stalled", JobPhase.STALLED, verdict="rank-dead", node="gpu-0001", rank=5, text=text)
+    add_state(client, "hung", JobPhase.STALLED, verdict="hung", text=text.partition("; rank")[0])
+    add_state(client, "one-rank", JobPhase.IN_STEP, quiet=tuple(range(1, 64)))
+    add_state(client, "ended", JobPhase.ENDED, end=JobEnd.FAILED)
+    missing = "no first step; 4 of 68 ranks never started: 64, 65, 66, 67"
+    add_state(client, "never-started", JobPhase.NEVER_STARTED, verdict="never-started", world_size=68, text=missing)
+    for table, job in (("job_states", "not-known"), ("progress", "never-started")):
+        client.command(f"ALTER TABLE {table} DELETE WHERE job = '{job}' SETTINGS mutations_sync = 1")
+    return ["stalled", "hung", "one-rank", "ended", "never-started", "not-known"]
 
 
 def main() -> None:

@@ -343,6 +343,7 @@ const KEYS = {
   a: () => find("[data-key=a]")?.click(),
   l: () => find("[data-key=l]")?.click(),
   c: () => find("[data-key=c]")?.click(),
+  b: () => find("[data-key=b]")?.click(),
   t: toggleTheme,
   "g i": go("/"),
   "g j": go("/jobs"),
