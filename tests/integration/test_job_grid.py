@@ -174,7 +174,7 @@ async def test_ranks_of_a_node_whose_logs_stopped_are_not_called_stalled(job: Si
         ("srun: error: n1: task 0: Exited with exit code 1", "Ended: failed"),
     ],
 )
-async def test_an_ended_job_is_grey_and_says_how(job: SimulatedJob, line: str, shown: str) -> None:
+async def test_an_ended_job_is_grey_with_its_end(job: SimulatedJob, line: str, shown: str) -> None:
     await job.log([*banners(), *steps(), (LAST_S + 5, vector("n1", LAST_S + 5, line, "A"))], wait_s=3600)
     assert (await job.grid(), await job.bad()) == (["ended"] * 8, [])
     assert shown in await job.text("/jobs")

@@ -155,7 +155,9 @@ class Grid {
       Home: () => 0,
       End: () => last,
     }[event.key];
-    if (!wanted || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "b") return this.chooseNextBad();
+    if (!wanted) return;
     event.preventDefault();
     this.choose(wanted());
   }
