@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import truth_of, write_all
 from epicenter.rules.alerts.silences import Silence
@@ -25,6 +26,7 @@ from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.cli.demo import demo_scenario
 from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.local.pipeline import Pipeline, replay
+from epicenter.stream.scan.scan import ScanResult
 from tests.support.logs import the_rules
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
@@ -32,21 +34,38 @@ HOUR_NS: Final = 3600 * NS_PER_S
 BIG_JOB: Final = "9001"
 
 
-def simulated_incidents(folder: Path, now_ns: int) -> list[Incident]:
-    """The newest revision of each incident of a week on one small cluster."""
+class RecordingPipeline(Pipeline):
+    """Keeps what it scanned."""
+
+    scanned: list[ScanResult]
+
+    def process(self, batch: Batch) -> ScanResult:
+        """As `Pipeline.process`."""
+        found = super().process(batch)
+        self.scanned.append(found)
+        return found
+
+
+def simulated_week(folder: Path, now_ns: int) -> tuple[list[Incident], list[ScanResult]]:
+    """The newest revision of each incident of a week on one small cluster, and what was scanned."""
     newest = demo_scenario(32, "gpu-off-bus", now_ns - HOUR_NS // 4)
     write_history(folder / "past", now_ns, truth_of(newest).faults[0].node)
     write_all(newest, folder / "now")
-    pipeline = Pipeline(the_rules(), "default", 5 * NS_PER_S)
-    return replay(pipeline, Sources([str(folder)], host="", follow=False))
+    pipeline = RecordingPipeline(the_rules(), "default", 5 * NS_PER_S)
+    pipeline.scanned = []
+    return replay(pipeline, Sources([str(folder)], host="", follow=False)), pipeline.scanned
 
 
 def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
     """Write it all; gives the incidents."""
     migrate(client)
     now_ns = time_ns()
-    incidents = simulated_incidents(folder, now_ns)
-    ClickHouseSink(client).write(incidents=incidents)
+    incidents, scanned = simulated_week(folder, now_ns)
+    ClickHouseSink(client).write(
+        incidents=incidents,
+        matches=[(match, the_rules().spec_of(match)) for found in scanned for match in found.matches],
+        heartbeats=[heartbeat for found in scanned for heartbeat in found.heartbeats],
+    )
     over = [incident for incident in incidents if incident.status != "open"]
     write_feedback(client, Feedback(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, over[0].revision, "right"))
     newest = incidents[-1]
