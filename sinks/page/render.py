@@ -63,9 +63,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(as_pair=lambda value: (value, value), command_parts=command_parts)
     environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
-    environment.globals.update(
-        humanize=humanize, job_state_words=job_state, CUT_AT=CUT_AT, OLD_AFTER_MS=OLD_AFTER_MS
-    )
+    environment.globals.update(humanize=humanize, job_state_words=job_state, CUT_AT=CUT_AT, OLD_AFTER_MS=OLD_AFTER_MS)
     return environment
 
 
