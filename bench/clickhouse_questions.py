@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from time import time_ns
 
 from bench.clickhouse_fill import BIG_INCIDENT, BIG_JOB
 from epicenter.rules.errors import InputError
 from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.freshness import store_state
 from epicenter.sinks.clickhouse.jobs import list_jobs, list_ranks
 from epicenter.sinks.clickhouse.named import named_incident
+from epicenter.sinks.clickhouse.nodes import node_counts, node_jobs, node_matches
+from epicenter.sinks.clickhouse.overview import group_incidents, incidents_by_day
 from epicenter.sinks.clickhouse.reading import (
     IncidentFilter,
     find_incidents,
@@ -41,6 +45,12 @@ def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"page: incidents {name}", lambda wanted=wanted: find_incidents(client, wanted, PAGE)
     yield "page: one incident", lambda: named_incident(client, BIG_INCIDENT)
     yield "page: one incident by a prefix of its id", lambda: named_incident(client, BIG_INCIDENT[:6])
+    yield "page: incidents by day", lambda: incidents_by_day(client, IncidentFilter())
+    yield "page: incidents by node", lambda: group_incidents(client, IncidentFilter(), "node", PAGE)
+    yield "page: newest line and clusters", lambda: store_state(client)
+    yield "page: incidents of a node, counted", lambda: node_counts(client, "gpu-7", "", time_ns())
+    yield "page: kernel matches of a node", lambda: node_matches(client, "gpu-7", "")
+    yield "page: jobs of a node", lambda: node_jobs(client, "gpu-7", "")
     yield "page: groups", lambda: incident_groups(client)
     yield "page: newest change", lambda: newest_change(client)
     yield "page: similar incidents", lambda: similar_incidents(client, big)

@@ -16,6 +16,7 @@ from tests.support.serving import epicenter
 
 FOLDER: Final = Path(__file__).parent
 DESKTOP: Final[dict[str, Any]] = {"width": 1280, "height": 800}
+LARGE: Final[dict[str, Any]] = {"width": 1440, "height": 900}
 PHONE: Final[dict[str, Any]] = {"width": 390, "height": 780, "device_scale_factor": 1.5}
 
 
@@ -32,11 +33,13 @@ class Shot(NamedTuple):
 SHOTS: Final = (
     Shot("list", "", DESKTOP, "light"),
     Shot("list-dark", "", DESKTOP, "dark"),
+    Shot("list-compact", "/?view=compact", LARGE, "light"),
     Shot("list-phone", "", PHONE, "light"),
-    Shot("incident", "/incidents/{incident}", DESKTOP, "light"),
-    Shot("incident-dark", "/incidents/{incident}", DESKTOP, "dark", down=800),
+    Shot("incident", "/incidents/{incident}", LARGE, "light"),
+    Shot("incident-dark", "/incidents/{incident}", DESKTOP, "dark", down=620),
     Shot("incident-phone", "/incidents/{incident}", PHONE, "dark"),
     Shot("lanes-phone", "/incidents/{incident}", PHONE, "light", down=1600),
+    Shot("node", "/nodes/{node}", DESKTOP, "light"),
     Shot("job", f"/jobs/default/{BIG_JOB}", DESKTOP, "light"),
     Shot("job-phone", f"/jobs/default/{BIG_JOB}", PHONE, "dark"),
 )
@@ -51,8 +54,10 @@ def main() -> None:
         with epicenter(folder, "page", "--data-dir", folder, "--port", 0) as base, chromium() as browser:
             visitor = Visitor(browser, base)
             incident = visitor.open().locator("#list [data-id]").first.get_attribute("data-id")
+            node = visitor.open(f"/incidents/{incident}").locator(".lanes.is-broad .lane-name.is-root").text_content()
             for shot in SHOTS:
-                page = visitor.open(shot.path.format(incident=incident), color_scheme=shot.scheme, **shot.window)
+                path = shot.path.format(incident=incident, node=node)
+                page = visitor.open(path, color_scheme=shot.scheme, **shot.window)
                 capture(page, shot)
             visitor.close()
             visitor.check()

@@ -121,6 +121,11 @@ def _ranks(client: Client, parameters: Parameters) -> Any:
     return jobs.list_ranks(client, parameters.get("cluster", ""), parameters.get("job", ""))
 
 
+def _job_state(client: Client, parameters: Parameters) -> Any:
+    """The state of `job` in `cluster` according to the engine; null if it is not known."""
+    return jobs.get_job_state(client, parameters.get("cluster", ""), parameters.get("job", ""))
+
+
 def _silences(client: Client, parameters: Parameters) -> Any:
     """Active silences; with `all=1` expired ones too."""
     is_all = parameters.get("all") == "1"
@@ -141,6 +146,7 @@ QUESTIONS: Final[dict[str, Callable[[Client, Parameters], Any]]] = {
     "signal": _signal,
     "jobs": _jobs,
     "ranks": _ranks,
+    "job-state": _job_state,
     "silences": _silences,
     "deliveries": _deliveries,
 }

@@ -9,13 +9,13 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.errors import PipelineError
-from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.freshness import StoreState, store_state
 from epicenter.sinks.page.live import StoreQuery
+from epicenter.sinks.page.render import OLD_AFTER_MS
 from epicenter.sinks.text import humanize
 
 READ_EVERY_S: Final = 5.0
-OLD_NS: Final = 600 * NS_PER_S
+OLD_NS: Final = OLD_AFTER_MS * 1_000_000
 """A newest line older than this is no sign of a healthy cluster."""
 
 
@@ -36,11 +36,6 @@ class Freshness(msgspec.Struct, frozen=True):
     def newest_ms(self) -> int | str:
         """The newest line's time for scripts; empty if unknown."""
         return "" if self.newest_ns is None else self.newest_ns // 1_000_000
-
-    @property
-    def old_after_ms(self) -> int:
-        """The age in milliseconds from which on the newest line is old."""
-        return OLD_NS // 1_000_000
 
     @property
     def age(self) -> str:

@@ -11,10 +11,12 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from epicenter.sinks.text import humanize
+from epicenter.sinks.text import humanize, job_state
 from epicenter.sinks.text.commands import command_parts
 from epicenter.sinks.text.sanitize import sanitize
 
+OLD_AFTER_MS: Final = 600_000
+"""The newest line is old after ten minutes."""
 _DEFAULTS: Final = {"health": None, "version": "", "clusters": (), "freshness": None, "why": ""}
 
 CUT_AT: Final = 600
@@ -61,7 +63,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(as_pair=lambda value: (value, value), command_parts=command_parts)
     environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
-    environment.globals.update(humanize=humanize, CUT_AT=CUT_AT)
+    environment.globals.update(humanize=humanize, job_state_words=job_state, CUT_AT=CUT_AT, OLD_AFTER_MS=OLD_AFTER_MS)
     return environment
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import JobState
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.sinks.clickhouse import jobs, operator_actions, reading
 from epicenter.sinks.clickhouse.named import named_incident
@@ -18,7 +19,7 @@ from epicenter.sinks.net.token_guard import IS_KNOWN, OPEN_PATHS, require_token
 from epicenter.sinks.page import guard, postmortem
 from epicenter.sinks.page.actions import Actions
 from epicenter.sinks.page.freshness import Freshness, StateReader
-from epicenter.sinks.page.grid import grid_of
+from epicenter.sinks.page.grid import Grid, grid_of
 from epicenter.sinks.page.listing import load_listing
 from epicenter.sinks.page.listing import template_variables as listing_variables
 from epicenter.sinks.page.live import Feed, Health, StoreQuery, events
@@ -108,7 +109,7 @@ class _Pages:
     async def job(self, request: web.Request) -> web.Response:
         """A job's ranks as HTML."""
         version, cluster, job = str(self._feed.version), request.match_info["cluster"], request.match_info["job"]
-        grid = grid_of(await self._query(lambda client: jobs.list_ranks(client, cluster, job)), time_ns())
+        state, grid = await self._grid(cluster, job)
         wanted = reading.IncidentFilter(cluster=cluster, job=job)
         incidents = await self._query(lambda client: reading.find_incidents(client, wanted, 10))
         if not grid.newest_ns and not incidents:
@@ -118,6 +119,7 @@ class _Pages:
             version,
             cluster=cluster,
             job=job,
+            state=state,
             grid=grid,
             views=list(map(IncidentView, incidents)),
             acknowledgements=await self._acknowledgements(incidents),
@@ -164,8 +166,8 @@ class _Pages:
     async def api_ranks(self, request: web.Request) -> web.Response:
         """A job's ranks in columns, for the grid."""
         cluster, job = request.match_info["cluster"], request.match_info["job"]
-        ranks = await self._query(lambda client: jobs.list_ranks(client, cluster, job))
-        return json_response(grid_of(ranks, time_ns()).columns())
+        _, grid = await self._grid(cluster, job)
+        return json_response(grid.columns())
 
     async def api_evidence(self, request: web.Request) -> web.Response:
         """`{"found": …}`: the answer to one of the questions below; its parameters are in the query."""
@@ -197,6 +199,11 @@ class _Pages:
         return operator_actions.active_acknowledgements(
             await self._query(lambda client: operator_actions.list_acknowledgements(client, incident_ids=ids))
         )
+
+    async def _grid(self, cluster: str, job: str) -> tuple[JobState | None, Grid]:
+        state = await self._query(lambda client: jobs.get_job_state(client, cluster, job))
+        ranks = await self._query(lambda client: jobs.list_ranks(client, cluster, job))
+        return state, grid_of(ranks, state, time_ns())
 
     async def _incident(self, request: web.Request) -> Incident:
         return await self._query(lambda client: named_incident(client, request.match_info["id"]))

@@ -39,7 +39,13 @@ def read_alerts(file: Path) -> Alerts:
 
 def in_short(alerts: Alerts) -> str:
     """The numbers of targets and routes, without secrets."""
-    return f"{count(len(alerts.spec.targets), 'target')}, {count(sum(1 for _ in _routes(alerts.spec.route)), 'route')}"
+    found = numbers(alerts)
+    return f"{count(found['targets'], 'target')}, {count(found['routes'], 'route')}"
+
+
+def numbers(alerts: Alerts) -> dict[str, int]:
+    """How many targets and routes there are."""
+    return {"targets": len(alerts.spec.targets), "routes": sum(1 for _ in _routes(alerts.spec.route))}
 
 
 def _routes(route: RouteSpec) -> Iterator[RouteSpec]:

@@ -11,7 +11,17 @@ import click
 
 from epicenter.rules.errors import ConfigError, InputError
 from epicenter.stream.cli.groups import SuggestingGroup
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, PATH, RULES, STORE, settings_of
+from epicenter.stream.cli.options import (
+    CONFIG,
+    DATA_DIR,
+    EXIT_PROBLEMS,
+    JSON,
+    ONE_JSON,
+    PATH,
+    RULES,
+    STORE,
+    settings_of,
+)
 
 
 @click.group(cls=SuggestingGroup)
@@ -24,20 +34,25 @@ def alerts() -> None:
 
 @alerts.command("check")
 @click.argument("file", type=PATH)
-def check_command(file: Path) -> None:
+@ONE_JSON
+def check_command(file: Path, as_json: bool) -> None:
     """Check an alerts file. Exit 1 and list every problem with file and line.
 
     Example: epicenter alerts check alerts.yaml
     """
-    from epicenter.stream.alerts.file import in_short, read_alerts
+    import orjson
+
+    from epicenter.stream.alerts.file import in_short, numbers, read_alerts
 
     if not file.is_file():
         raise InputError(f"{file}: {'a folder: name a file' if file.is_dir() else 'no such file'}")
     try:
-        click.echo(f"{file}: ok: {in_short(read_alerts(file))}")
+        alerts = read_alerts(file)
     except ConfigError as error:
-        click.echo(error)
+        click.echo(orjson.dumps({"file": str(file), "problems": error.problems}) if as_json else error)
         sys.exit(EXIT_PROBLEMS)
+    document = {"file": str(file), **numbers(alerts), "problems": []}
+    click.echo(orjson.dumps(document) if as_json else f"{file}: ok: {in_short(alerts)}")
 
 
 @alerts.command("route")

@@ -14,6 +14,7 @@ from epicenter.stream.cli.options import (
     EXIT_PROBLEMS,
     FULL,
     JSON,
+    ONE_JSON,
     PATH,
     RULES,
     TOPOLOGY,
@@ -65,7 +66,7 @@ def triage(
 @PATHS
 @RULES
 @CONFIG
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@ONE_JSON
 def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Score the rules on labelled cases (JSONL). Prints recall, precision, causes, false alarms, and every miss.
 

@@ -12,6 +12,8 @@ from epicenter.stream.cli.options import (
     CONFIG,
     DATA_DIR,
     EXIT_PROBLEMS,
+    JSON,
+    ONE_JSON,
     RULES,
     STORE,
     TOPOLOGY,
@@ -41,14 +43,15 @@ def worker(**options: Any) -> None:
 @click.command()
 @CONFIG
 @click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
-def topics(**options: Any) -> None:
+@JSON
+def topics(as_json: bool, **options: Any) -> None:
     """Create the Kafka topics that are missing. Existing ones stay as they are.
 
     Example: epicenter topics --kafka broker:9092
     """
     from epicenter.stream.kafka.topics import make_topics
 
-    make_topics(settings_of(**options))
+    make_topics(settings_of(**options), as_json)
 
 
 @click.command()
@@ -63,14 +66,15 @@ def topics(**options: Any) -> None:
 @click.option("--with-roles", is_flag=True, help="Create roles too, for worker, page, Grafana and migrate.")
 @click.option("--kafka", help="Kafka brokers for the raw logs, as the ClickHouse server reaches them.")
 @click.option("--raw-topic", help="Topic with the raw logs.")
-def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **options: Any) -> None:
+@JSON
+def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, as_json: bool, **options: Any) -> None:
     """Bring the tables of the store up to date.
 
     Example: epicenter migrate --store http://clickhouse:8123/epicenter --plan
     """
     from epicenter.stream.cli.migrate import migrate_store
 
-    migrate_store(settings_of(**options), plan or sql, sql, with_logs, with_roles)
+    migrate_store(settings_of(**options), plan or sql, sql, with_logs, with_roles, as_json)
 
 
 @click.command()
@@ -80,7 +84,7 @@ def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **options:
 @click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @STORE
 @DATA_DIR
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@ONE_JSON
 def check(as_json: bool, **options: Any) -> None:
     """Check settings, rules and connections. Names a fix for each finding. Exit 1 if there is a problem.
 

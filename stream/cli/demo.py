@@ -15,6 +15,8 @@ from pathlib import Path
 from time import sleep, time_ns
 from typing import Final
 
+import click
+import msgspec
 from pydantic import SecretStr
 
 from epicenter.ingest.collect.source import Sources
@@ -38,11 +40,14 @@ ALLOWED_LATENESS_NS: Final = 60 * NS_PER_S
 """One real second at this speed: the files are written and read by two threads."""
 
 
-def write_simulation(folder: Path, scenario: Scenario, speed: float | None) -> None:
-    """Write a simulated cluster's logs at once, or at `speed` times real time."""
+def write_simulation(folder: Path, scenario: Scenario, speed: float | None, as_json: bool) -> None:
+    """Write a simulated cluster's logs at once, or at `speed` times real time; as JSON, print the ground truth."""
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError([f"{folder}: not empty: name a new or an empty folder"])
     truth = write_paced(scenario, folder, speed, sleep) if speed else write_all(scenario, folder)
+    if as_json:
+        click.echo(msgspec.json.encode(truth))
+        return
     faults = "; ".join(f"{fault.fault} {_where(fault)}" for fault in truth.faults) or "no fault"
     print_message(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
 

@@ -37,6 +37,7 @@ MAX_LINES_AROUND = 200
     show_default=True,
     help="Print at most this many bytes.",
 )
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--id", "incident_id", help="Id, or its start, of the incident in a file with several.")
 @CONFIG
 @DATA_DIR

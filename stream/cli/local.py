@@ -16,6 +16,7 @@ from epicenter.stream.cli.options import (
     EXIT_USAGE,
     FULL,
     JSON,
+    ONE_JSON,
     PATH,
     RULES,
     STORE,
@@ -132,7 +133,10 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
     help="Kind of fault. Repeat it for several, at most one a job.",
 )
 @click.option("--healthy", is_flag=True, help="Simulate no fault. Default: one fault an hour, by published shares.")
-def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **options: Any) -> None:
+@ONE_JSON
+def simulate(
+    folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, as_json: bool, **options: Any
+) -> None:
     """Write the logs of a simulated cluster. The ground truth is in truth.json.
 
     Example: epicenter simulate /tmp/cluster --nodes 64 --jobs 3 --fault host-oom
@@ -142,4 +146,4 @@ def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float 
     if healthy and faults:
         raise click.UsageError("--healthy and --fault exclude each other")
     with writing(folder):
-        write_simulation(folder, scenario_of(**options, faults=faults, is_healthy=healthy), speed)
+        write_simulation(folder, scenario_of(**options, faults=faults, is_healthy=healthy), speed, as_json)

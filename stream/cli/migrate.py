@@ -7,6 +7,7 @@ from contextlib import closing
 from textwrap import indent, wrap
 
 import click
+import orjson
 
 from epicenter.sinks.clickhouse.client import connect, exists
 from epicenter.sinks.clickhouse.dsn import parse_dsn
@@ -18,19 +19,23 @@ from epicenter.stream.settings import Settings
 WIDTH = 110
 
 
-def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs: bool, with_roles: bool) -> None:
+def migrate_store(
+    settings: Settings, only_plan: bool, with_sql: bool, with_logs: bool, with_roles: bool, as_json: bool = False
+) -> None:
     """Migrate, or only print the plan; with the tables for raw logs and the roles, if wanted."""
     raw = RawTopic(settings.kafka, settings.raw_topic, f"{settings.prefix}-raw-logs") if with_logs else None
     store = parse_dsn(settings.store_dsn)
     pending = planned(settings.store_dsn) if only_plan else _migrated(settings.store_dsn, raw, with_roles)
-    for migration in pending:
-        click.echo(migration.name)
-        if only_plan:
-            click.echo(_shown(migration.statements, with_sql))
+    parts: list[tuple[str, Iterable[Statement]]] = [(migration.name, migration.statements) for migration in pending]
     if raw and only_plan:
-        click.echo(f"raw logs of {raw.topic}\n{_shown(log_statements(raw), with_sql)}")
+        parts.append((f"raw logs of {raw.topic}", log_statements(raw)))
     if with_roles and only_plan:
-        click.echo(f"roles\n{_shown(role_statements(store.database), with_sql)}")
+        parts.append(("roles", role_statements(store.database)))
+    for name, statements in parts:
+        if as_json:
+            click.echo(orjson.dumps({"name": name, "is_done": not only_plan, "statements": _documents(statements)}))
+        else:
+            click.echo("\n".join([name, *([_shown(statements, with_sql)] if only_plan else [])]))
     what = f"{len(pending)} migrations {'to do' if only_plan else 'done'}"
     click.echo(what if pending else f"{store.address}: the tables are up to date, nothing to do", err=True)
 
@@ -52,6 +57,10 @@ def _migrated(dsn: str, raw: RawTopic | None, with_roles: bool) -> list[Migratio
         if with_roles:
             create_roles(client)
     return pending
+
+
+def _documents(statements: Iterable[Statement]) -> list[dict[str, str]]:
+    return [{"sql": statement.sql, "why": statement.why} for statement in statements]
 
 
 def _shown(statements: Iterable[Statement], with_sql: bool) -> str:

@@ -35,6 +35,7 @@ RULES = click.option("--rules", type=PATH, multiple=True, help="Add your rule pa
 TOPOLOGY = click.option("--topology", type=PATH, help="File with racks, switches, rails (YAML or JSON).")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 FULL = click.option("--full", "is_full", is_flag=True, help="Print everything, not only what fits on one screen.")
+ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 DATA_DIR = click.option("--data-dir", type=PATH, help="Folder of the embedded store.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 import orjson
@@ -13,7 +14,7 @@ from epicenter.rules.documents.mistakes import instead
 from epicenter.rules.errors import ConfigError, InputError
 from epicenter.rules.match.reference import ReferenceScanner
 from epicenter.rules.packs.load import CATALOG, load
-from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.stream.cli.options import warn
 from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
@@ -41,26 +42,45 @@ def list_rules(packs: Packs, as_json: bool) -> None:
         )
 
 
-def show_rule(packs: Packs, rule_id: str) -> None:
-    """Print one rule as YAML."""
-    rules = load(packs).by_id
-    rule = rules.get(rule_id)
-    if rule is None:
-        raise InputError(f"{rule_id}: no such rule: {instead(rule_id, rules, '`epicenter rules list`')}")
+def show_rules(packs: Packs, name: str, as_json: bool) -> None:
+    """Print the rule with this id, or every rule of this class, as YAML documents or lines of JSON."""
+    rules = load(packs)
+    shown = list(map(_fields, _named(rules, name)))
+    if not shown:
+        known = [*rules.by_id, *(rule.spec.failure_class for rule in rules.all_rules)]
+        raise InputError(f"{name}: no such rule or class: {instead(name, known, '`epicenter rules list`')}")
+    if as_json:
+        for fields in shown:
+            click.echo(orjson.dumps(fields))
+    else:
+        click.echo(yaml.safe_dump_all(shown, sort_keys=False, allow_unicode=True, width=120), nl=False)
+
+
+def _named(rules: RuleSet, name: str) -> Sequence[Rule]:
+    if rule := rules.by_id.get(name):
+        return [rule]
+    failure_class = vocabulary().aliases.get(name, name)
+    return [rule for rule in rules.all_rules if rule.spec.failure_class == failure_class]
+
+
+def _fields(rule: Rule) -> dict[str, Any]:
     fields = rule.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    if parent := vocabulary().parent(rule.spec.failure_class):
-        fields["parent"] = parent
-    click.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120), nl=False)
+    parent = vocabulary().parent(rule.spec.failure_class)
+    return {**fields, "parent": parent} if parent else fields
 
 
-def lint_rules(packs: Packs) -> bool:
+def lint_rules(packs: Packs, as_json: bool) -> bool:
     """Check the packs and whether their rules contradict each other; true if there are problems."""
     try:
         rules = load(packs)
     except ConfigError as error:
-        click.echo(str(error))
+        click.echo(orjson.dumps({"problems": error.problems}) if as_json else str(error))
         return True
     found = problems(rules)
+    if as_json:
+        numbers = {"rules": len(rules.rules), "with_table_rows": len(rules.all_rules), "edges": len(rules.edges)}
+        click.echo(orjson.dumps({**numbers, "problems": found}))
+        return bool(found)
     for problem in found:
         click.echo(problem)
     what = f"{len(found)} problems" if found else "no problems"
@@ -68,7 +88,9 @@ def lint_rules(packs: Packs) -> bool:
     return bool(found)
 
 
-def test_rules(packs: Packs, scenarios: Sequence[Path] = (), only_scenarios: bool = False) -> bool:
+def test_rules(
+    packs: Packs, scenarios: Sequence[Path] = (), only_scenarios: bool = False, as_json: bool = False
+) -> bool:
     """Test each rule on its examples with both matchers, and play the scenarios; true if any of them fails.
 
     Plays the scenarios in a folder `scenarios` next to a pack too. The slow matcher tests only given packs, if any.
@@ -79,34 +101,47 @@ def test_rules(packs: Packs, scenarios: Sequence[Path] = (), only_scenarios: boo
         warn(text)
     if only_scenarios and not stories:
         raise click.UsageError("no scenarios found: give --scenarios, or add a folder `scenarios` next to your pack")
-    has_wrong_examples = not only_scenarios and _test_examples(rules, only_own=bool(packs))
-    return _test_scenarios(rules, stories) or has_wrong_examples
+    found: list[Tested] = [] if only_scenarios else [_test_examples(rules, only_own=bool(packs))]
+    found += [_test_scenarios(rules, stories)] if stories else []
+    failures = [failure for tested in found for failure in tested.failures]
+    if as_json:
+        numbers = {name: number for tested in found for name, number in tested.numbers.items()}
+        click.echo(orjson.dumps({**numbers, "failures": failures}))
+        return bool(failures)
+    for tested in found:
+        for failure in tested.failures:
+            click.echo(failure)
+        click.echo(f"{tested.text}, {len(tested.failures)} failures")
+    return bool(failures)
 
 
-def _test_examples(rules: RuleSet, only_own: bool) -> bool:
+class Tested(NamedTuple):
+    """The failures of a test, and how much was tested, as text and as numbers."""
+
+    failures: list[str]
+    text: str
+    numbers: dict[str, int]
+
+
+def _test_examples(rules: RuleSet, only_own: bool) -> Tested:
     reference = ReferenceScanner((*rules.expressions, *rules.expressions_beside))
     slowly = [rule for rule in rules.rules if not (only_own and rule.place.startswith(f"{CATALOG}/"))]
     failures = [f"{failure} (by Hyperscan)" for failure in example_failures(rules, AllPatterns(rules))]
     failures += [f"{failure} (by re)" for failure in example_failures(rules, reference, slowly)]
-    for failure in failures:
-        click.echo(failure)
     examples = sum(
         len(rule.spec.examples.matches) + len(rule.spec.examples.near_misses)
         for rule in rules.rules
         if rule.spec.examples
     )
-    click.echo(f"{len(rules.rules)} rules, {examples} examples, {len(failures)} failures")
-    return bool(failures)
+    text = f"{len(rules.rules)} rules, {examples} examples"
+    return Tested(failures, text, {"rules": len(rules.rules), "examples": examples})
 
 
-def _test_scenarios(rules: RuleSet, stories: Sequence[Scenario]) -> bool:
-    if not stories:
-        return False
+def _test_scenarios(rules: RuleSet, stories: Sequence[Scenario]) -> Tested:
     outcome = check_all(stories, rules)
-    for failure in outcome.failures:
-        click.echo(failure)
-    click.echo(
+    text = (
         f"{len(stories)} scenarios, {outcome.expectations} expectations, {outcome.runs} runs, restarts at "
-        f"{outcome.restarts} of {outcome.points} points, {len(outcome.failures)} failures"
+        f"{outcome.restarts} of {outcome.points} points"
     )
-    return bool(outcome.failures)
+    numbers = {"scenarios": len(stories), "expectations": outcome.expectations, "runs": outcome.runs}
+    return Tested(outcome.failures, text, {**numbers, "restarts": outcome.restarts, "points": outcome.points})

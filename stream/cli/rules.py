@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from epicenter.stream.cli.groups import SuggestingGroup
-from epicenter.stream.cli.options import EXIT_PROBLEMS, JSON, OUTPUT_PATH, PATH, RULES, writing
+from epicenter.stream.cli.options import EXIT_PROBLEMS, JSON, ONE_JSON, OUTPUT_PATH, PATH, RULES, writing
 
 
 @click.group(cls=SuggestingGroup)
@@ -33,42 +33,45 @@ def rules_list(rules: tuple[Path, ...], as_json: bool) -> None:
 
 
 @rules.command("show")
-@click.argument("rule_id")
+@click.argument("name", metavar="RULE|CLASS")
 @RULES
-def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
-    """Show a rule with its meaning, next steps and examples.
+@JSON
+def rules_show(name: str, rules: tuple[Path, ...], as_json: bool) -> None:
+    """Show a rule, or every rule of a class. With its meaning, next steps and examples.
 
-    Example: epicenter rules show nvidia.xid_79
+    Example: epicenter rules show xid-79
     """
-    from epicenter.stream.cli.rule_checks import show_rule
+    from epicenter.stream.cli.rule_checks import show_rules
 
-    show_rule(rules, rule_id)
+    show_rules(rules, name, as_json)
 
 
 @rules.command("test")
 @RULES
 @click.option("--scenarios", type=PATH, multiple=True, help="Add your scenarios: file or folder.")
 @click.option("--only-scenarios", is_flag=True, help="Skip the rules' examples.")
-def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenarios: bool) -> None:
+@ONE_JSON
+def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenarios: bool, as_json: bool) -> None:
     """Test every rule on its examples, and play scenarios. Exit 1 if one fails.
 
     Example: epicenter rules test --rules my-pack.yaml --scenarios my-scenarios/
     """
     from epicenter.stream.cli.rule_checks import test_rules
 
-    sys.exit(EXIT_PROBLEMS if test_rules(rules, scenarios, only_scenarios) else 0)
+    sys.exit(EXIT_PROBLEMS if test_rules(rules, scenarios, only_scenarios, as_json) else 0)
 
 
 @rules.command("lint")
 @RULES
-def rules_lint(rules: tuple[Path, ...]) -> None:
+@ONE_JSON
+def rules_lint(rules: tuple[Path, ...], as_json: bool) -> None:
     """Check rule packs. Exit 1 and list every problem with file and line.
 
     Example: epicenter rules lint --rules my-pack.yaml
     """
     from epicenter.stream.cli.rule_checks import lint_rules
 
-    sys.exit(EXIT_PROBLEMS if lint_rules(rules) else 0)
+    sys.exit(EXIT_PROBLEMS if lint_rules(rules, as_json) else 0)
 
 
 @rules.command("import")

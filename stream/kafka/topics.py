@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import click
+import orjson
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
@@ -102,7 +103,7 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
     ]
 
 
-def make_topics(settings: Settings) -> None:
+def make_topics(settings: Settings, as_json: bool = False) -> None:
     """Create the missing topics and print the outcome for each.
 
     Raises:
@@ -110,7 +111,7 @@ def make_topics(settings: Settings) -> None:
         ConfigError: it refuses a topic.
     """
     for name, outcome in asyncio.run(_make(settings)).items():
-        click.echo(f"{name}: {outcome}")
+        click.echo(orjson.dumps({"topic": name, "outcome": outcome}) if as_json else f"{name}: {outcome}")
 
 
 async def missing_topics(settings: Settings) -> list[str]:

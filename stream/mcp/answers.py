@@ -14,6 +14,7 @@ import orjson
 
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import JobState
 from epicenter.rules.model.ranges import ranges
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.sinks.clickhouse.reading import Similar
@@ -21,6 +22,7 @@ from epicenter.sinks.evidence.reference import LineReference, parse, part_refere
 from epicenter.sinks.evidence.render import as_json, as_markdown
 from epicenter.sinks.evidence.untrusted import NOTICE, cut, defused
 from epicenter.sinks.page.grid import Cell, grid_of
+from epicenter.sinks.text import job_state
 from epicenter.sinks.text.incident_document import incident_of
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.evidence import query, stored_incident, stored_pack
@@ -105,7 +107,8 @@ def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
     rows = query(settings, "ranks", cluster=clusters[0], job=job) if clusters else []
     if not rows:
         raise InputError(f"job {defused(job)}: no heartbeats from it")
-    grid = grid_of(rows, time_ns())
+    state = msgspec.convert(query(settings, "job-state", cluster=clusters[0], job=job), JobState | None)
+    grid = grid_of(rows, state, time_ns())
     by_state: dict[str, list[int]] = {}
     for cell in grid.cells:
         by_state.setdefault(cell.state, []).append(cell.rank)
@@ -113,6 +116,9 @@ def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
         "notice": NOTICE,
         "job": job,
         "cluster": clusters[0],
+        "state": job_state.label(state.phase, state.end) if state else job_state.NOT_KNOWN,
+        "state_as_of": _iso(state.time_ns) if state else None,
+        "verdict": state.text if state else "",
         "ranks": len(grid.cells),
         "newest_step": grid.newest_step,
         "newest_line": _iso(grid.newest_ns),

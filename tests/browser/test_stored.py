@@ -13,7 +13,7 @@ from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
 from epicenter.rules.model.incident import Incident
 from epicenter.sinks.clickhouse.client import connect
 from tests.support.browser import Visitor
-from tests.support.page_store import BIG_JOB, add_job, fill
+from tests.support.page_store import BIG_JOB, add_job, add_jobs_in_each_state, fill
 from tests.support.serving import epicenter
 from tests.support.waiting import eventually
 
@@ -49,6 +49,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
         client = connect(server.dsn)
         incidents = fill(client, folder / "logs")
         add_job(client, HUGE_JOB, HUGE_RANKS)
+        add_jobs_in_each_state(client)
         client.close()
         with epicenter(folder, "page", "--store", server.dsn, "--port", 0) as base:
             yield Stored(server, base, incidents)
@@ -204,23 +205,120 @@ def test_a_job_with_many_ranks_stays_usable(visitor: Visitor, job: str, ranks: i
     assert page.evaluate("document.querySelectorAll('*').length") < MAX_ELEMENTS
     cell = page.locator(".grid-cell")
     grid.focus()
-    expect(cell).to_contain_text("Rank 0: up to date · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last seen")
+    expect(cell).to_contain_text("Rank 0: in step · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last seen")
     page.keyboard.press("ArrowRight")
-    expect(cell).to_contain_text("Rank 1: up to date")
+    expect(cell).to_contain_text("Rank 1: in step")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
-    expect(cell).to_contain_text("Rank 1: up to date")
+    expect(cell).to_contain_text("Rank 1: in step")
     page.keyboard.press("End")
-    expect(cell).to_contain_text(f"Rank {ranks - 1}: never seen")
+    expect(cell).to_contain_text(f"Rank {ranks - 1}: no logs yet")
     page.set_viewport_size({"width": 360, "height": 780})
     page.keyboard.press("Home")
     for _ in range(48):
         page.keyboard.press("ArrowRight")
-    expect(cell).to_contain_text("Rank 48: silent · gpu-0007")
-    grid.hover(position={"x": 5, "y": 5})
+    expect(cell).to_contain_text("Rank 48: logs missing · gpu-0007")
+    grid.hover(position={"x": 5, "y": 24})
     expect(cell).to_contain_text("Rank 0")
     worst = page.get_by_role("region", name="Ranks that need attention").get_by_role("row")
     expect(worst.nth(1)).to_contain_text("48")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+@pytest.mark.parametrize(("job", "ranks"), [(BIG_JOB, 4_096), (HUGE_JOB, HUGE_RANKS)])
+def test_the_last_row_of_a_grid_is_whole(visitor: Visitor, job: str, ranks: int, width: int, height: int) -> None:
+    page = visitor.open(f"/jobs/default/{job}", width=width, height=height)
+    expect(page.locator("canvas")).to_have_attribute("data-drawn", str(ranks))
+    assert _drawn_rows(page, "4", "6") == (False, True)
+    page.locator(".grid-scroll").evaluate(
+        "(box) => new Promise((done) => { box.onscroll = done; box.scrollTop = 1e9 })"
+    )
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert _drawn_rows(page, "4", "canvas.clientHeight - 8") == (False, False)
+
+
+_PIXELS = """(() => {
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);
+  return copy;
+})()"""
+
+
+def _drawn_rows(page: Page, top: str, below: str) -> tuple[bool, bool]:
+    """Whether anything is drawn above `top`, and from `below` on, in pixels of the canvas."""
+    drawn = page.evaluate(
+        f"""(() => {{
+          const canvas = document.querySelector("canvas");
+          const pixels = {_PIXELS};
+          const isDrawn = (y, height) => pixels.getImageData(0, y, canvas.width, height).data.some((value) => value);
+          return [isDrawn(0, {top}), isDrawn({below}, canvas.clientHeight - ({below}))];
+        }})()"""
+    )
+    return drawn[0], drawn[1]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_the_next_bad_rank_is_a_key_and_a_button_away(visitor: Visitor, width: int, height: int, theme: str) -> None:
+    options = {"color_scheme": theme, "has_touch": width < 1_000}
+    page = visitor.open(f"/jobs/default/{HUGE_JOB}", width=width, height=height, **options)
+    expect(page.locator("canvas")).to_have_attribute("data-drawn", str(HUGE_RANKS))
+    cell = page.locator(".grid-cell")
+    page.keyboard.press("b")
+    expect(cell).to_contain_text("1 of 17 · Rank 48: logs missing · gpu-0007")
+    page.keyboard.press("b")
+    expect(cell).to_contain_text("2 of 17 · Rank 49")
+    for _ in range(7):
+        page.get_by_role("button", name="Next bad rank").click()
+    expect(cell).to_contain_text("9 of 17 · Rank 152: behind · gpu-0020")
+    for _ in range(8):
+        page.keyboard.press("b")
+    expect(cell).to_contain_text(f"17 of 17 · Rank {HUGE_RANKS - 1}: no logs yet")
+    assert page.locator(".grid-scroll").evaluate("(box) => box.scrollTop") > 0
+    page.keyboard.press("b")
+    expect(cell).to_contain_text("1 of 17 · Rank 48")
+    assert page.locator("html").evaluate("(html) => html.scrollWidth - html.clientWidth") == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_rank_that_stopped_first_is_the_only_red_cell(visitor: Visitor, theme: str) -> None:
+    page = visitor.open("/jobs/default/stalled", color_scheme=theme)
+    expect(page.locator("canvas")).to_have_attribute("data-drawn", "64")
+    red = page.locator(".grid-legend .is-stalled").evaluate("(cell) => getComputedStyle(cell).backgroundColor")
+    assert [rank for rank in range(8) if _colour(page, rank) == red] == [5]
+
+
+def test_every_cell_of_an_ended_job_is_grey(visitor: Visitor) -> None:
+    page = visitor.open("/jobs/default/ended", color_scheme="light")
+    expect(page.locator("canvas")).to_have_attribute("data-drawn", "64")
+    expect(page.locator("#job")).to_contain_text("Ended: failed")
+    shades = [[int(part) for part in _colour(page, rank)[4:-1].split(",")] for rank in range(8)]
+    assert all(max(shade) - min(shade) < 24 for shade in shades)
+    expect(page.get_by_role("button", name="Next bad rank")).to_be_hidden()
+
+
+def _colour(page: Page, rank: int) -> str:
+    """The colour in the middle of a cell of the first node, as style sheets write it."""
+    x, y = 1 + 20 * rank + 8, 6 + 13 + 8
+    red, green, blue = page.evaluate(
+        f"(() => {{ const canvas = document.querySelector('canvas');"
+        f" return [...{_PIXELS}.getImageData({x}, {y}, 1, 1).data].slice(0, 3) }})()"
+    )
+    return f"rgb({red}, {green}, {blue})"
+
+
+def test_the_state_of_each_job_is_in_the_list(visitor: Visitor) -> None:
+    page = visitor.open("/jobs")
+    for job, state in (
+        ("stalled", "Stalled rank 5 on gpu-0001 stopped first"),
+        ("one-rank", "In step"),
+        ("ended", "Ended: failed"),
+        ("never-started", "Never started"),
+        ("not-known", "Not known"),
+        (BIG_JOB, "Behind"),
+    ):
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=job, exact=True))
+        expect(row.locator(".state")).to_have_text(state)
 
 
 def test_incidents_are_found_and_shown_without_scripts(stored: Stored, visitor: Visitor) -> None:

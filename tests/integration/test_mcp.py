@@ -191,7 +191,7 @@ async def test_answers_are_bounded_and_count_the_omitted_parts(stored: Stored) -
         assert listed["left_out"]["incidents"] + len(listed["incidents"]) > 90
         progress = await call(client, "job_progress", job="9001")
         assert (progress["ranks"], progress["newest_step"]) == (4_096, 18_200)
-        assert {state: ranks["count"] for state, ranks in progress["states"].items()}["silent"] == 8
+        assert {state: ranks["count"] for state, ranks in progress["states"].items()}["logs-missing"] == 8
 
 
 async def test_a_missing_store_is_reported_and_not_created(tmp_path: Path) -> None:

@@ -6,15 +6,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import time_ns
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import truth_of, write_all
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.ledger import Delivery, Outcome
+from epicenter.rules.model.ledger import Delivery, JobEnd, JobPhase, JobState, Outcome
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.signals import SEVERITIES
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
@@ -25,6 +26,7 @@ from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.cli.demo import demo_scenario
 from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.local.pipeline import Pipeline, replay
+from epicenter.stream.scan.scan import ScanResult
 from tests.support.logs import the_rules
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
@@ -32,21 +34,38 @@ HOUR_NS: Final = 3600 * NS_PER_S
 BIG_JOB: Final = "9001"
 
 
-def simulated_incidents(folder: Path, now_ns: int) -> list[Incident]:
-    """The newest revision of each incident of a week on one small cluster."""
+class RecordingPipeline(Pipeline):
+    """Keeps what it scanned."""
+
+    scanned: list[ScanResult]
+
+    def process(self, batch: Batch) -> ScanResult:
+        """As `Pipeline.process`."""
+        found = super().process(batch)
+        self.scanned.append(found)
+        return found
+
+
+def simulated_week(folder: Path, now_ns: int) -> tuple[list[Incident], list[ScanResult]]:
+    """The newest revision of each incident of a week on one small cluster, and what was scanned."""
     newest = demo_scenario(32, "gpu-off-bus", now_ns - HOUR_NS // 4)
     write_history(folder / "past", now_ns, truth_of(newest).faults[0].node)
     write_all(newest, folder / "now")
-    pipeline = Pipeline(the_rules(), "default", 5 * NS_PER_S)
-    return replay(pipeline, Sources([str(folder)], host="", follow=False))
+    pipeline = RecordingPipeline(the_rules(), "default", 5 * NS_PER_S)
+    pipeline.scanned = []
+    return replay(pipeline, Sources([str(folder)], host="", follow=False)), pipeline.scanned
 
 
 def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
     """Write it all; gives the incidents."""
     migrate(client)
     now_ns = time_ns()
-    incidents = simulated_incidents(folder, now_ns)
-    ClickHouseSink(client).write(incidents=incidents)
+    incidents, scanned = simulated_week(folder, now_ns)
+    ClickHouseSink(client).write(
+        incidents=incidents,
+        matches=[(match, the_rules().spec_of(match)) for found in scanned for match in found.matches],
+        heartbeats=[heartbeat for found in scanned for heartbeat in found.heartbeats],
+    )
     over = [incident for incident in incidents if incident.status != "open"]
     write_feedback(client, Feedback(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, over[0].revision, "right"))
     newest = incidents[-1]
@@ -96,7 +115,7 @@ def decisions(incident: Incident, now_ns: int) -> Iterator[Delivery]:
 
 
 def add_job(client: Client, job: str, ranks: int) -> None:
-    """A job of eight ranks a node: node 7 silent for ten minutes, node 20 behind, the last rank without heartbeats."""
+    """A job of eight ranks a node: node 7 without logs for ten minutes, node 20 behind, the last rank never seen."""
     given = {"job": job, "ranks": ranks, "last": ranks - 1}
     node = "concat('gpu-', leftPad(toString(intDiv(number, 8) + 1), 4, '0'))"
     seen = "now64(9, 'UTC') - toIntervalSecond(if(intDiv(number, 8) = 6, 600, number % 5))"
@@ -120,6 +139,29 @@ def add_job(client: Client, job: str, ranks: int) -> None:
         " FROM numbers({last:UInt32}) WHERE number % 8 = 0 AND intDiv(number, 8) != intDiv({last:UInt32}, 8)",
         given,
     )
+    add_state(client, job, JobPhase.BEHIND, world_size=ranks, behind=tuple(range(152, 160)), lost_nodes=("gpu-0007",))
+
+
+def add_state(client: Client, job: str, phase: JobPhase, **more: Any) -> None:
+    """The engine's state of a job, as of now."""
+    now_ns = time_ns()
+    ClickHouseSink(client).write(job_states=[JobState("default", job, now_ns, phase, now_ns, 0, **more)])
+
+
+def add_jobs_in_each_state(client: Client) -> list[str]:
+    """A job of 64 ranks in each state that `add_job` does not show; gives their names."""
+    text = "no step after step 18200; until then a step took 3.1 s; rank 5 has not logged since step 18188"
+    for job in ("stalled", "hung", "one-rank", "ended", "never-started", "not-known"):
+        add_job(client, job, 64)
+    add_state(client, "stalled", JobPhase.STALLED, verdict="rank-dead", node="gpu-0001", rank=5, text=text)
+    add_state(client, "hung", JobPhase.STALLED, verdict="hung", text=text.partition("; rank")[0])
+    add_state(client, "one-rank", JobPhase.IN_STEP, quiet=tuple(range(1, 64)))
+    add_state(client, "ended", JobPhase.ENDED, end=JobEnd.FAILED)
+    missing = "no first step; 4 of 68 ranks never started: 64, 65, 66, 67"
+    add_state(client, "never-started", JobPhase.NEVER_STARTED, verdict="never-started", world_size=68, text=missing)
+    for table, job in (("job_states", "not-known"), ("progress", "never-started")):
+        client.command(f"ALTER TABLE {table} DELETE WHERE job = '{job}' SETTINGS mutations_sync = 1")
+    return ["stalled", "hung", "one-rank", "ended", "never-started", "not-known"]
 
 
 def main() -> None:

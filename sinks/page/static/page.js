@@ -131,7 +131,9 @@ function setLive(state, text) {
 }
 
 function updateHealth(health) {
-  if (health.newest_ms) find("[data-live-state]").dataset.newestMs = health.newest_ms;
+  const live = find("[data-live-state]");
+  live.dataset.freshness ??= "unknown";
+  live.dataset.newestMs = health.newest_ms ?? live.dataset.newestMs ?? "";
   updateFreshness();
   for (const shown of all("[data-health]")) {
     const value = health[shown.dataset.health];
@@ -343,6 +345,7 @@ const KEYS = {
   a: () => find("[data-key=a]")?.click(),
   l: () => find("[data-key=l]")?.click(),
   c: () => find("[data-key=c]")?.click(),
+  b: () => find("[data-key=b]")?.click(),
   t: toggleTheme,
   "g i": go("/"),
   "g j": go("/jobs"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from epicenter.rules.model.incident import BlastRadius, Cost
 from epicenter.rules.model.times import NS_PER_S, iso_ns
 from epicenter.sinks.clickhouse.reading import IncidentFilter
-from epicenter.sinks.page.grid import grid_of
 from epicenter.sinks.page.search import MAX_LENGTH, ListQuery, page_numbers
 from epicenter.sinks.text import humanize
 
@@ -174,58 +171,3 @@ def test_an_address_has_only_the_filters_in_use() -> None:
     assert query.address(page=2) == "/?q=a+b&class=x%26y&page=2"
     assert ListQuery().address() == "/"
     assert len(ListQuery.of({"q": "x" * 999}).q) == MAX_LENGTH
-
-
-def a_rank(rank: int, step: int | None, ago_s: float, node_ago_s: float = 0, node: str = "n1") -> dict[str, Any]:
-    heard_ns = 0 if ago_s == -1 else NOW_NS - round(ago_s * NS_PER_S)
-    node_heard_ns = 0 if node_ago_s == -1 else NOW_NS - round(node_ago_s * NS_PER_S)
-    return {"rank": rank, "node": node, "gpu": "", "step": step, "heard_ns": heard_ns, "node_heard_ns": node_heard_ns}
-
-
-@pytest.mark.parametrize(
-    ("rank", "state"),
-    [
-        (a_rank(1, 100, 0), "level"),
-        (a_rank(1, 99, 5), "level"),
-        (a_rank(1, 98, 5), "behind"),
-        (a_rank(1, 100, 121), "silent"),
-        (a_rank(1, None, -1, node_ago_s=3), "level"),
-        (a_rank(1, None, -1, node_ago_s=500), "silent"),
-        (a_rank(1, None, -1, node_ago_s=-1), "unheard"),
-    ],
-)
-def test_the_state_of_a_rank_follows_its_last_line_and_step(rank: dict[str, Any], state: str) -> None:
-    grid = grid_of([a_rank(0, 100, 0), rank, a_rank(-1, 7, 0)], NOW_NS)
-    assert [cell.state for cell in grid.cells] == ["level", state]
-    assert grid.newest_step == 100
-
-
-def test_the_worst_ranks_are_listed_first() -> None:
-    ranks = [a_rank(0, 100, 0), a_rank(1, 90, 0), a_rank(2, 50, 0), a_rank(3, 99, 300), a_rank(4, None, -1, -1)]
-    assert [cell.rank for cell in grid_of(ranks, NOW_NS).worst()] == [3, 4, 2, 1]
-
-
-def test_a_grid_for_the_browser_names_each_node_once() -> None:
-    columns = grid_of([a_rank(0, 5, 0), a_rank(1, 5, 0), a_rank(2, 5, 0, node="n2")], NOW_NS).columns()
-    assert (columns["nodes"], columns["node"], columns["state"]) == (["n1", "n2"], [0, 0, 1], [0, 0, 0])
-
-
-def test_a_job_without_data_has_an_empty_grid() -> None:
-    grid = grid_of([], NOW_NS)
-    assert (grid.cells, grid.newest_step, grid.newest_ns, grid.counts) == ((), None, 0, {})
-
-
-def test_a_clock_that_is_ahead_makes_no_other_rank_silent() -> None:
-    ranks = [a_rank(rank, 100, 5, 5, f"n{rank // 8}") for rank in range(16)]
-    ranks[3] = a_rank(3, 100, -600, -600, "n0")
-    grid = grid_of(ranks, NOW_NS)
-    assert grid.counts == {"level": 16}
-    assert grid.newest_ns == NOW_NS - 5 * NS_PER_S
-    assert grid.cells[3].silent_s == 0
-
-
-@pytest.mark.parametrize("shift_s", [365 * 86_400, -3_600])
-def test_old_logs_and_a_browser_whose_clock_is_behind_show_the_same(shift_s: int) -> None:
-    ranks = [a_rank(0, 100, 0), a_rank(1, 100, 121, 121)]
-    grid = grid_of(ranks, NOW_NS + shift_s * NS_PER_S)
-    assert ([cell.state for cell in grid.cells], grid.newest_ns) == (["level", "silent"], NOW_NS)

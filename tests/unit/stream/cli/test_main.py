@@ -129,6 +129,84 @@ def test_mistyped_command_or_option_gets_a_proposal(mistyped: str, proposed: str
     assert f"Error: {proposed}" in err
 
 
+SERVES_OR_DRAFTS = ("demo", "export", "mcp", "page", "rules import", "worker")
+"""Commands that run until they are stopped, or write a document of its own form."""
+
+
+def test_every_command_that_prints_facts_prints_json() -> None:
+    silent = [
+        " ".join(path)
+        for path, command in commands(cli)
+        if not isinstance(command, click.Group) and not any("--json" in parameter.opts for parameter in command.params)
+    ]
+    assert tuple(silent) == SERVES_OR_DRAFTS
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("rules lint --rules {pack}", {"rules", "with_table_rows", "edges", "problems"}),
+        ("rules lint --rules {broken}", {"problems"}),
+        ("rules test --rules {pack} --scenarios {stories} --only-scenarios", {"scenarios", "runs", "failures"}),
+        ("alerts check {alerts}", {"file", "targets", "routes", "problems"}),
+        ("alerts check {broken}", {"file", "problems"}),
+        ("migrate --plan --data-dir {folder}/store", {"name", "is_done", "statements"}),
+        ("simulate {folder}/sim --nodes 2 --minutes 1", {"nodes", "jobs", "faults"}),
+        ("rules show xid-79", {"id", "class", "severity"}),
+    ],
+)
+def test_json_is_all_that_standard_output_has(words: str, found: set[str], tmp_path: Path, run: Any) -> None:
+    names = {name: tmp_path / f"{name}.yaml" for name in ("pack", "broken", "alerts")} | {"folder": tmp_path}
+    names["pack"].write_text(A_PACK)
+    names["broken"].write_text("broken: yes\n")
+    names["alerts"].write_text("route: {targets: [x]}\ntargets: {x: {type: webhook, url: 'http://127.0.0.1:9'}}\n")
+    names["stories"] = Path(__file__).parents[3] / "scenarios/stories"
+    _, out, _ = run(*words.format(**names).split(), "--json")
+    documents = [json.loads(line) for line in out.splitlines()]
+    assert documents
+    assert all(found <= document.keys() for document in documents)
+
+
+def test_rules_of_a_class_are_shown_by_its_name(run: Any) -> None:
+    code, out, _ = run("rules", "show", "python-exception", "--json")
+    rules = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert len(rules) > 1
+    assert {rule["class"] for rule in rules} == {"python-exception"}
+    assert run("rules", "show", "python-exception")[1].count("\n---\n") == len(rules) - 1
+
+
+def test_mistyped_class_gets_a_proposal(run: Any) -> None:
+    code, _, err = run("rules", "show", "pythn-exception")
+    assert (code, "no such rule or class: write python-exception" in err) == (66, True)
+
+
+COMPLETE = """
+eval "$(_EPICENTER_COMPLETE=bash_source epicenter)"
+COMP_WORDS=({words}) COMP_CWORD={at}
+_epicenter_completion epicenter
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("inc", ["incidents"]),
+        ("rules li", ["list", "lint"]),
+        ("match --js", ["--json"]),
+        ("simulate x --fault gpu-off", ["gpu-off-bus"]),
+    ],
+)
+def test_bash_completes(typed: str, completed: list[str]) -> None:
+    script = COMPLETE.format(words=f"epicenter {typed}", at=len(typed.split()))
+    environment = {"PATH": f"{COMMAND.parent}:/usr/bin:/bin", "HOME": "/nonexistent"}
+    ran = subprocess.run(
+        ["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    assert sorted(ran.stdout.split()) == sorted(completed)
+
+
 def test_hidden_option_is_never_proposed(run: Any) -> None:
     assert "--dsn" not in run("migrate", "--dns", "x")[2]
 
