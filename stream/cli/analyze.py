@@ -49,16 +49,23 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any)
 @click.option("--now", help="Time at which to judge the job (ISO 8601). Default: now.")
 @click.option("--job-state", help="State of the job in the scheduler: RUNNING, CANCELLED, TIMEOUT …")
 @click.option("--outputs", default="outputs", type=PATH, help="Folder to look up Slurm ids in.")
+@click.option("--full", "is_full", is_flag=True, help="Print the whole report, in Markdown for a ticket.")
 def triage(
-    paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **options: Any
+    paths: tuple[str, ...],
+    as_json: bool,
+    now: str | None,
+    job_state: str | None,
+    outputs: Path,
+    is_full: bool,
+    **options: Any,
 ) -> None:
-    """Explain how a job ended. Give a log, a job's folder, a Slurm id under outputs/, or a folder of jobs.
+    """Explain how a job ended. Give a log, a job's folder, a Slurm id under outputs/, or a folder of logs.
 
     Example: epicenter triage outputs/7877-llama.log
     """
     from epicenter.stream.cli.triage import triage_paths
 
-    if triage_paths(settings_of(**options), list(paths), outputs, now, job_state, as_json):
+    if triage_paths(settings_of(**options), list(paths), outputs, now, job_state, as_json, is_full):
         sys.exit(EXIT_NO_INPUT)
 
 

@@ -29,8 +29,10 @@ from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.sections import NODES
 from epicenter.rules.triage.story import Story
-from epicenter.stream.cli.text.terminal import watched
+from epicenter.stream.cli.text.layout import Line, print_hanging
+from epicenter.stream.cli.text.terminal import console, watched
 from epicenter.stream.cli.text.triage import table, ticket
+from epicenter.stream.cli.text.triage_summary import triage_summary
 from epicenter.stream.local.pipeline import read_to_the_end
 from epicenter.stream.scan.redaction import redactor_of, text_without_secrets
 from epicenter.stream.scan.scan import BatchScanner
@@ -41,7 +43,13 @@ STDIN = "-"
 
 
 def triage_paths(
-    settings: Settings, paths: list[str], outputs: Path, now: str | None, job_state: str | None, as_json: bool
+    settings: Settings,
+    paths: list[str],
+    outputs: Path,
+    now: str | None,
+    job_state: str | None,
+    as_json: bool,
+    is_full: bool,
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
     circumstances = Circumstances(_time_ns(now) if now else time_ns(), job_state)
@@ -53,7 +61,7 @@ def triage_paths(
             for report in reports:
                 click.echo(orjson.dumps(msgspec.to_builtins(report)))
         else:
-            _show(list(reports))
+            _show(list(reports), is_full)
     for message in unread:
         click.echo(f"epicenter: {message}", err=True)
     return bool(unread)
@@ -133,9 +141,16 @@ def reports_at(
             unread.append(str(error))
 
 
-def _show(reports: list[Triage]) -> None:
-    """A ticket for one job, a table for a folder of them."""
-    click.echo(table(reports) if len(reports) > 1 else "".join(map(ticket, reports)), nl=False)
+def _show(reports: list[Triage], is_full: bool) -> None:
+    """A screen for each job, or a ticket if wanted; a table for a folder of jobs."""
+    if len({report.path for report in reports}) > 1:
+        click.echo(table(reports), nl=False)
+    elif is_full:
+        click.echo("\n".join(map(ticket, reports)), nl=False)
+    else:
+        for number, report in enumerate(reports):
+            print_hanging(console(), [Line("", "")] * (number > 0))
+            print_hanging(console(), triage_summary(report))
 
 
 def _readable(job: JobLogs, unread: list[str]) -> JobLogs:

@@ -62,12 +62,17 @@ def _head(report: Triage) -> str:
     primary = report.primary or "none"
     if report.family and report.family != report.primary:
         primary += f" ({report.family})"
-    facts = [("Status", report.status), ("Primary failure", primary), ("Stage", report.stage or "unknown")]
+    facts = [
+        ("Job", report.job or "not known"),
+        ("Status", report.status),
+        ("Primary failure", primary),
+        ("Stage", report.stage or "unknown"),
+    ]
     if report.confidence is not None:
         facts.append(
             ("Confidence", f"{report.confidence:.2f}, because {'; '.join(report.reasons[:MAX_SHOWN_REASONS])}")
         )
-    if report.files and report.files[0] not in ("", report.path):
+    if len(report.files) == 1 and report.files[0] not in ("", report.path):
         facts.append(("Log", report.files[0]))
     lines = [f"**{name}:** {safe(value)}  " for name, value in facts]
     return "\n".join([f"## Job triage: {safe(report.path)}", "", *lines, ""])
@@ -115,7 +120,7 @@ _ROLES: Final = {
 
 def _progress(progress: ProgressReport) -> str:
     if progress.last_step is None:
-        return "No training step was logged."
+        return ""
     about = "about " if progress.is_time_estimated else ""
     rows = [
         ("Start", _start(progress)),
@@ -129,7 +134,7 @@ def _progress(progress: ProgressReport) -> str:
         ("Expected step by now", _expected(progress)),
         ("Last periodic ckpt this run", _checkpoint(progress)),
         ("Progress lost", _lost(progress)),
-        ("Estimated time remaining", _duration(progress.time_left_s)),
+        ("Estimated time remaining", duration(progress.time_left_s)),
     ]
     if progress.attempts > 1:
         rows.append(("Attempts in this log", f"{progress.attempts}; the rows above are about the newest"))
@@ -166,7 +171,7 @@ def _checkpoint(progress: ProgressReport) -> str:
 def _lost(progress: ProgressReport) -> str:
     if not progress.steps_lost:
         return "nothing"
-    lost = f"{progress.steps_lost} steps ({_duration(progress.time_lost_s)})"
+    lost = f"{progress.steps_lost} steps ({duration(progress.time_lost_s)})"
     return f"{lost} since the last ckpt" if progress.last_checkpoint_step is not None else f"all, {lost}"
 
 
@@ -177,7 +182,8 @@ def _last_step(progress: ProgressReport) -> str:
     return f"{progress.steps_done}/{progress.total_steps}" if progress.total_steps else str(progress.steps_done)
 
 
-def _duration(time_s: float | None) -> str:
+def duration(time_s: float | None) -> str:
+    """A duration in words, to the second or minute."""
     if time_s is None:
         return "time unknown"
     whole = round(time_s)

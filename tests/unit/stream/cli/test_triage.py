@@ -156,7 +156,7 @@ def test_a_folder_of_jobs_is_a_table(tmp_path: Path, run: Run) -> None:
 
 def test_several_paths_get_a_ticket_each(tmp_path: Path, run: Run) -> None:
     logs = [write_log(tmp_path / name, FAILED) for name in ("a.log", "b.log")]
-    _, out, _ = run(*logs)
+    _, out, _ = run("--full", *logs)
     assert re.findall("^## Job triage: (.+)$", out, re.MULTILINE) == [str(log) for log in logs]
 
 
@@ -296,11 +296,56 @@ def test_steps_of_many_frameworks_are_counted(lines: list[str], first: int, last
     assert (progress.first_step, progress.last_step, progress.attempts) == (first, last, 1)
 
 
+# the screen
+
+
+def test_a_failed_job_fits_on_a_screen_with_its_state_cause_and_next_steps(tmp_path: Path, run: Run) -> None:
+    _, out, _ = run(write_job(tmp_path, "7877-llama", FAILED))
+    lines = out.splitlines()
+    assert lines[0] == "Job 7877  failed · Training · step 300 of 1000 · 100 steps lost (8 min 20 s)"
+    assert [line for line in lines if line in ("Why", "What to do", "Proof", "Checked")] == [
+        *("Why", "What to do", "Proof", "Checked")
+    ]
+    assert len(lines) <= 40
+
+
+@pytest.mark.parametrize(
+    ("lines", "first", "second"),
+    [
+        (["Hello.", "Good bye."], "a.log  no job in this log", "There is no job in this log, and nothing was found."),
+        ([maxtext(1)], "a.log  no job in this log · Training · step 1", "The log shows steps 1 to 1, but neither"),
+    ],
+    ids=["no-job", "a-step"],
+)
+def test_a_log_without_a_job_invents_none(
+    lines: list[str], first: str, second: str, tmp_path: Path, run: Run
+) -> None:
+    _, out, _ = run(write_log(tmp_path / "a.log", lines))
+    shown = out.splitlines()
+    assert shown[0] == first
+    assert shown[1].strip().startswith(second)
+    assert len(shown) == 2
+
+
+def test_jobs_of_a_folder_get_a_section_each_and_the_nodes_one(tmp_path: Path, run: Run) -> None:
+    for job, lines in (("4242", steps(0, 300)), ("4343", [*steps(0, 300), TRACEBACK, OOM])):
+        write_log(tmp_path / "cluster" / f"job-{job}" / "rank0.log", lines)
+    kernel = f"{iso(1500)} n9 kernel: NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=x, GPU has fallen off the bus."
+    write_log(tmp_path / "cluster" / "kern.log", [kernel])
+    _, out, _ = run("--json", tmp_path / "cluster")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [(report["job"], report["status"], report["primary"]) for report in found] == [
+        ("4242", "running", None),
+        ("4343", "failed", "oom-gpu"),
+        ("", "no-job", "xid-79"),
+    ]
+
+
 # the ticket
 
 
 def test_the_ticket_has_the_sections_of_the_seed(tmp_path: Path, run: Run) -> None:
-    _, out, _ = run(write_job(tmp_path, "7877-llama", FAILED))
+    _, out, _ = run("--full", write_job(tmp_path, "7877-llama", FAILED))
     assert re.findall("^#+ .+$", out, re.MULTILINE) == [
         f"## Job triage: {tmp_path}/7877-llama",
         "### What happened",

@@ -1,0 +1,61 @@
+"""A triage report on one screen: the job's state, then its incident as everywhere, or what was found instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Final
+
+from epicenter.ingest.parse.prefix import peel
+from epicenter.rules.triage.document import Status, Triage
+from epicenter.sinks.text.humanize import count
+from epicenter.stream.cli.text.layout import Line, heading, unit, with_commands
+from epicenter.stream.cli.text.summary import MAX_PROOF_ROWS, MAX_PROOFS, MAX_STEPS, incident_summary
+from epicenter.stream.cli.text.terminal import safe
+from epicenter.stream.cli.text.triage import duration
+
+MAX_CHECKS: Final = 3
+_STATES: Final = {Status.NO_JOB: "no job in this log", Status.UNKNOWN_DEATH: "ended, and no line tells why"}
+
+
+def triage_summary(report: Triage) -> Iterator[Line]:
+    """A report on one screen; `--full` shows the rest."""
+    name = f"Job {report.job}" if report.job else PurePath(report.path).name or report.path
+    facts = (_STATES.get(report.status, report.status), report.stage, *_progress(report))
+    yield Line(f"{safe(name)}  ", " · ".join(unit(safe(fact)) for fact in facts if fact), left_style="bold")
+    if report.incident:
+        yield Line("", "")
+        yield from incident_summary(report.incident)
+    else:
+        yield from _without_incident(report)
+    yield from _checks(report)
+
+
+def _progress(report: Triage) -> Iterator[str]:
+    progress = report.progress
+    if progress.last_step is None:
+        return
+    yield f"step {progress.last_step}" + (f" of {progress.total_steps}" if progress.total_steps else "")
+    if progress.steps_lost and report.status not in (Status.RUNNING, Status.NO_JOB):
+        lost = count(progress.steps_lost, "step")
+        yield f"{lost} lost" + (f" ({duration(progress.time_lost_s)})" if progress.time_lost_s else "")
+
+
+def _without_incident(report: Triage) -> Iterator[Line]:
+    yield Line("  ", safe(report.summary))
+    if report.next_steps:
+        yield from heading("What to do")
+    for number, step in enumerate(report.next_steps[:MAX_STEPS], 1):
+        yield Line(f"  {number}. ", with_commands(safe(step)))
+    proof = report.evidence[:MAX_PROOFS] if report.primary else ()
+    if proof:
+        yield from heading("Proof")
+    for line in proof:
+        yield Line(f"  line {line.line} ", safe(peel(line.text.split("\n")[0]).body), max_rows=MAX_PROOF_ROWS)
+
+
+def _checks(report: Triage) -> Iterator[Line]:
+    if report.checks:
+        yield from heading("Checked")
+    for check in report.checks[:MAX_CHECKS]:
+        yield Line("  - ", safe(f"{check.question} {check.answer}"))
