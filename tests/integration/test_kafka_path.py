@@ -58,7 +58,7 @@ def query(store: str, *queries: str) -> list[Any]:
 
 
 def history(store: str) -> dict[str, Any]:
-    """The tables without positions, and how each job ended: time goes on after the last line on Kafka alone."""
+    """The tables without positions, and how each job ended. After the last line time advances on Kafka only."""
     queries = [f"SELECT * FROM {table} FINAL ORDER BY ALL" for table in HISTORY]
     queries.append("SELECT cluster, job, phase, outcome, attempt FROM job_states FINAL ORDER BY ALL")
     return dict(zip((*HISTORY, "job_states"), query(store, *queries), strict=True))
