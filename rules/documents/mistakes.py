@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
@@ -15,6 +16,9 @@ MAX_NAMED: Final = 12
 
 MAX_SHOWN: Final = 80
 """At most this many characters of what was found."""
+
+SURE: Final = 0.75
+"""From this likeness on, one value is proposed in place of all."""
 
 _MISTAKES: Final[Mapping[str, str]] = {
     "missing": "missing: add it",
@@ -51,7 +55,16 @@ def mistake_text(found: ErrorDetails) -> str:
     template = _MISTAKES.get(found["type"])
     if template is None:
         return found["msg"].removeprefix("Value error, ")
-    return template.format_map({**found.get("ctx", {}), "found": repr(found["input"])[:MAX_SHOWN]})
+    context = found.get("ctx", {})
+    written = context.get("tag", found["input"])
+    expected = {name: _nearest(written, value) for name, value in context.items() if name.startswith("expected")}
+    return template.format_map({**context, **expected, "found": repr(found["input"])[:MAX_SHOWN]})
+
+
+def _nearest(written: object, expected: str) -> str:
+    """Of the quoted values that are allowed, the one like what was written; all if none is."""
+    near = get_close_matches(str(written), re.findall("'([^']+)'", expected), n=1, cutoff=SURE)
+    return repr(near[0]) if near else expected
 
 
 def unreadable(file: object, error: OSError | UnicodeDecodeError) -> str:

@@ -20,6 +20,8 @@ Role = Literal[
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact", "input"]
+CheckName = Literal["awaited-rank", "kernel-log", "kernel-before", "other-nodes", "silent-ranks"]
+"""Checks that epicenter makes itself (`rules/report/checks.py`)."""
 
 _ESCAPED_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _OPEN_END = re.compile(r"(?:[*+]\??|\{\d+,\}\??|\?)\)*$")
@@ -127,6 +129,7 @@ class RuleSpec(Strict):
     match the same lines. A `phase` is work of the job that takes longer than a step. A rule that detects `silence`
     names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its lines.
     `headline` is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out.
+    `checks` numbers the steps that epicenter makes itself; a step that it has made is not among those left.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
@@ -155,6 +158,7 @@ class RuleSpec(Strict):
     recorded_as: Recorded | None = None
     meaning: str
     next_steps: tuple[str, ...] = ()
+    checks: dict[CheckName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     action: str = "none"
     references: tuple[str, ...] = ()
     examples: Examples | None = None
@@ -167,6 +171,13 @@ class RuleSpec(Strict):
             raise ValueError("`patterns` is missing: write at least one")
         if self.detect == "line" and self.examples is None:
             raise ValueError("`examples` is missing: write at least two `matches` and one of `near_misses`")
+        return self
+
+    @model_validator(mode="after")
+    def _checks_number_steps(self) -> RuleSpec:
+        for name, number in self.checks.items():
+            if number > len(self.next_steps):
+                raise ValueError(f"checks: {name}: there is no step {number}: number `next_steps` from 1")
         return self
 
     @model_validator(mode="after")

@@ -49,6 +49,8 @@ def _row_spec(spec: RuleSpec, row: dict[str, str]) -> RuleSpec:
     if "next_steps" in cells:
         cells["next_steps"] = tuple(row["next_steps"].split(" | "))
     replaced = TableRow.model_validate(cells).model_dump(exclude_none=True)
+    if "next_steps" in replaced:
+        replaced["checks"] = {}
     name = spec.failure_class.partition("{")[0] + code if "{" in spec.failure_class else spec.failure_class
     return spec.model_copy(
         update={"id": f"{spec.id}_{code}", "failure_class": name, "examples": None, "table": "", **replaced}

@@ -30,6 +30,7 @@ from epicenter.rules.model.incident import (
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.report.checks import checks_of, steps_left
 from epicenter.rules.report.evidence import candidates, gaps, missing
 from epicenter.rules.report.fields import fields_of
 from epicenter.rules.report.headline import gpu_of
@@ -52,6 +53,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)
+    checks = checks_of(state, root, suspects, rules, context)
     return Incident(
         incident_id=state.incident_id,
         revision=state.revision,
@@ -70,7 +72,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         last_seen=iso_from_ns(state.last_seen_ns),
         signal_count=state.signal_count,
         evidence=tuple(_evidence(candidate.signal) for candidate in chain if candidate.signal.position),
-        next_steps=rule.spec.next_steps if rule else (),
+        next_steps=steps_left(rule.spec.next_steps, rule.spec.checks, checks) if rule else (),
         action=rule.spec.action if rule else "none",
         merged_into=state.merged_into,
         history=tuple(state.history),
@@ -81,6 +83,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         verdict=verdict_of([candidate.signal for candidate in ranked]),
         reopened=state.reopened,
         resolved_by=state.resolved_by,
+        checks=tuple(checks.values()),
     )
 
 

@@ -38,13 +38,18 @@ def title_of(state: IncidentState, root: Signal, suspects: Suspects | None, spec
 
 
 def _elsewhere(state: IncidentState, root: Signal) -> str:
-    """The other nodes where the same rule found the same; `or more` where not every signal was stored."""
-    alike = state.signals_by_class.get(root.failure_class, ())
-    others = {signal.node for signal in alike if signal.rule == root.rule} - {root.node, ""}
+    others, are_all = nodes_alike(state, root)
     if not others or not root.node:
         return ""
-    more = " or more" if len(alike) == MAX_KEPT_PER_CLASS else ""
-    return f", and on {len(others)}{more} other node{'s' * (len(others) > 1 or bool(more))}"
+    more = "" if are_all else " or more"
+    return f", and on {len(others)}{more} other node{'s' * (len(others) > 1 or not are_all)}"
+
+
+def nodes_alike(state: IncidentState, root: Signal) -> tuple[list[str], bool]:
+    """The other nodes where the same rule found the same, and whether every such signal was stored."""
+    of_class = state.signals_by_class.get(root.failure_class, ())
+    alike = {signal.node for signal in of_class if signal.rule == root.rule}
+    return sorted(alike - {root.node, ""}), len(of_class) < MAX_KEPT_PER_CLASS
 
 
 def waiting_text(state: IncidentState, job: str) -> str:

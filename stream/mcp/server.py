@@ -183,7 +183,7 @@ class _Reader:
         return await self._result(lambda: answers.jobs(self._settings))
 
     async def job_progress(self, job: Word, cluster: Word = "") -> CallToolResult:
-        """Get the progress of a job and its ranks: newest step, ranks that are silent or behind."""
+        """Get the progress of a job and its ranks: newest step, and the engine's state of the job and of each rank."""
         return await self._result(lambda: answers.job_progress(self._settings, job, cluster))
 
     async def similar_incidents(self, incident_id: IncidentId, limit: Limit = 8) -> CallToolResult:

@@ -58,9 +58,10 @@ def query(store: str, *queries: str) -> list[Any]:
 
 
 def history(store: str) -> dict[str, Any]:
-    """The tables without positions."""
+    """The tables without positions, and how each job ended. After the last line time advances on Kafka only."""
     queries = [f"SELECT * FROM {table} FINAL ORDER BY ALL" for table in HISTORY]
-    return dict(zip(HISTORY, query(store, *queries), strict=True))
+    queries.append("SELECT cluster, job, phase, outcome, attempt FROM job_states FINAL ORDER BY ALL")
+    return dict(zip((*HISTORY, "job_states"), query(store, *queries), strict=True))
 
 
 def exporting(store: str) -> int:
@@ -105,7 +106,12 @@ def test_replay_run_and_kafka_give_the_same_incidents(clusters: Any, tmp_path: P
     assert all(worker.metric("epicenter_records_total") > 0 for worker in workers)
     expected = history(f"chdb://{tmp_path}/store")
     eventually(lambda: history(cluster.store) == expected, 60, "the same history")
-    assert {table for table, stored in expected.items() if stored} >= {"signals", "progress", "placements"}
+    assert {table for table, stored in expected.items() if stored} >= {
+        "signals",
+        "progress",
+        "placements",
+        "job_states",
+    }
     eventually(lambda: exporting(cluster.store) == 2, 60, "metrics of both workers")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from epicenter.rules.model.ledger import Gap, Joined, Sample
+from epicenter.rules.model.ledger import Gap, JobPhase, JobState, Joined, Sample
 from epicenter.stream.kafka.messages import (
     SPLIT_ABOVE_BYTES,
     Part,
@@ -46,6 +46,14 @@ def test_kinds_are_split_alike() -> None:
     messages = [piece for piece in pieces if isinstance(piece, StoreMessage)]
     assert [gap for message in messages for gap in message.gaps] == [gap, gap]
     assert [sample for message in messages for sample in message.samples] == [sample] * 3
+
+
+def test_large_states_of_jobs_are_split_and_arrive_in_order() -> None:
+    ranks = tuple(range(SPLIT_ABOVE_BYTES // 8))
+    states = [JobState("c", f"job-{number}", 7, JobPhase.BEHIND, 5, 0, behind=ranks) for number in range(6)]
+    pieces = [decode(piece) for piece in store_messages(StoreMessage(job_states=tuple(states)))]
+    assert len(pieces) > 1
+    assert [state for piece in pieces if isinstance(piece, StoreMessage) for state in piece.job_states] == states
 
 
 def test_messages_of_earlier_versions_are_read() -> None:

@@ -192,3 +192,11 @@ def test_open_incidents_are_counted_by_the_next_owner_too() -> None:
     next_owner = correlator(partition.snapshot())
     assert next_owner.open_incidents() == partition.open_incidents() == {("critical", "xid-79"): 1}
     assert next_owner.opened() == []
+
+
+def test_the_state_of_each_job_goes_to_the_store_once() -> None:
+    partition = correlator()
+    processed(partition, FOUND_0, FOUND_1, tick((2, 2)))
+    states = partition.for_store().job_states
+    assert {state.job for state in states} == {"A"}
+    assert partition.for_store().job_states == ()
