@@ -126,3 +126,12 @@ def test_corrected_errors_before_or_after_are_no_cause_of_a_failure(
     corrected = a_signal(warning, second, "n1", source="kernel", role="root", severity="warning")
     found = ranked(corrected, a_signal(failure_class, 0, "n1", "A", role="root"))
     assert classes(found)[0] == failure_class
+
+
+def test_an_explained_signal_with_more_points_comes_after_an_unexplained_one() -> None:
+    many = [a_signal(name, 10, "n2", "A") for name in ("hang", "cuda-launch-failure", "nccl-error")]
+    cause = a_signal("pcie-aer-fatal", 0, "n1", "A", severity="error")
+    effect = a_signal("xid-79", 1, "n1", "A", **XID)
+    best, *others = ranked(cause, effect, *many)
+    assert not best.is_explained
+    assert any(candidate.is_explained for candidate in others)
