@@ -129,9 +129,12 @@ def test_corrected_errors_before_or_after_are_no_cause_of_a_failure(
 
 
 def test_an_explained_signal_with_more_points_comes_after_an_unexplained_one() -> None:
-    many = [a_signal(name, 10, "n2", "A") for name in ("hang", "cuda-launch-failure", "nccl-error")]
-    cause = a_signal("pcie-aer-fatal", 0, "n1", "A", severity="error")
-    effect = a_signal("xid-79", 1, "n1", "A", **XID)
-    best, *others = ranked(cause, effect, *many)
-    assert not best.is_explained
-    assert any(candidate.is_explained for candidate in others)
+    edges = {("a", "b"), ("b", "c"), ("b", "d"), ("b", "e")}
+    signals = [a_signal("a", 0, "n1", "A"), a_signal("b", 1, "n1", "A", **XID)]
+    signals += [a_signal(name, 2, "n1", "A") for name in "cde"]
+    best, second, *_ = rank(
+        signals, lambda cause, effect: (EDGE,) if (cause, effect) in edges else (), lambda signal: {signal.job}
+    )
+    assert (best.signal.failure_class, second.signal.failure_class) == ("a", "b")
+    assert second.is_explained
+    assert second.points > best.points
