@@ -74,7 +74,10 @@ def rank(
     suspects: Suspects | None = None,
     topology: Topology = NO_TOPOLOGY,
 ) -> list[Candidate]:
-    """All signals as candidates, the best first. Ties go to the earliest onset."""
+    """All signals as candidates, the best first. Ties go to the earliest onset.
+
+    A signal that another one explains is the best only if all are explained, or are warnings that explain nothing.
+    """
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
         return explains(cause, effect, edge, jobs_of, topology)
@@ -99,7 +102,16 @@ def rank(
     ] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(ReasonKind.EARLIEST, 1)
-    return sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
+    return _unexplained_first(
+        sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
+    )
+
+
+def _unexplained_first(ordered: list[Candidate]) -> list[Candidate]:
+    """The candidates with the best unexplained one before a better one that another signal explains."""
+    first = next((candidate for candidate in ordered if not (candidate.is_explained or candidate.is_idle)), ordered[0])
+    others = [candidate for candidate in ordered if candidate is not first]
+    return [first, *others] if ordered[0].is_explained else ordered
 
 
 class Relations:

@@ -162,8 +162,8 @@ class Incident(msgspec.Struct, frozen=True):
 
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` is the missing evidence, in words;
     empty if it is complete. `verdict` is what missing logs mean (hung, rank-dead, ...); empty if no logs are missing.
-    `resolved_by` is what ended it (`Resolution`). `reopened` counts how often it came back after it was resolved. `checks` are made
-    already; `next_steps` are left, and `commands` carry out its `action`.
+    `resolved_by` is what ended it (`Resolution`). `reopened` counts how often it came back after it was resolved.
+    `checks` are made already; `next_steps` are left, and `commands` carry out its `action`.
     """
 
     incident_id: str

@@ -18,3 +18,9 @@ def ranges(ranks: Iterable[int]) -> str:
             runs.append([rank, rank])
     text = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
     return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH].rpartition(',')[0]},…"
+
+
+def rank_list(ranks: Iterable[int]) -> str:
+    """`rank 3`, `ranks 0–15,18`."""
+    text = ranges(ranks).replace("-", "–")
+    return f"rank {text}" if text.isdigit() else f"ranks {text}"

@@ -9,11 +9,12 @@ from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.suspects import Absent, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import Check
+from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import CheckName
-from epicenter.rules.report.headline import headline, rank_list
+from epicenter.rules.report.headline import headline
 from epicenter.rules.report.title import awaited_text, nodes_alike
 
 MAX_SHOWN: Final = 3

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from epicenter.rules.cause.collectives import NAMING_FIELDS, ranks_in
-from epicenter.rules.model.ranges import ranges
+from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.headline import filled, names_in
 from epicenter.rules.packs.spec import RuleSpec
@@ -52,12 +52,6 @@ def cut(text: str, length: int) -> str:
     """The text on one line, with `…` in place of what is beyond the length."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
-
-
-def rank_list(ranks: Iterable[int]) -> str:
-    """`rank 3`, `ranks 0–15,18`."""
-    text = ranges(ranks).replace("-", "–")
-    return f"rank {text}" if text.isdigit() else f"ranks {text}"
 
 
 def _values(signal: Signal, spec: RuleSpec) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from epicenter.rules.cause.collectives import NamedBy
 from epicenter.rules.cause.reasons import About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.suspects import Absent, Behind, Mismatch, Named, Operation, Suspect, Suspects
 from epicenter.rules.model.incident import Explanation
+from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
 
 REASONS: Final[dict[ReasonKind, str]] = {
@@ -17,7 +18,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.UNUSUAL_CAUSE: "{failure_class} is rarely a root cause",
     ReasonKind.NODE_NAMED_ELSEWHERE: "another line reports the same and names the node",
     ReasonKind.KERNEL: "the kernel reports it, which is closer to the hardware than any library",
-    ReasonKind.ALONE: "only {place} reports it; {others_report} something else",
+    ReasonKind.ALONE: "{place}; {others_report} something else",
     ReasonKind.EXPLAINED_BY: "explained by {failure_class}{on_node}: {why}",
     ReasonKind.EXPLAINS: "it explains {failure_class}: {why}",
     ReasonKind.SHARED_EXPLANATION: "it was logged together with a line that is explained",
@@ -27,6 +28,9 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.WAITED_FOR: "{suspects}",
     ReasonKind.CUT_TRACEBACK: "it is a traceback without its exception, next to a failure with a name",
 }
+
+MAX_REASONS: Final = 5
+"""At most this many reasons of a cause are shown."""
 
 _DECISIVE_FIRST: Final = list(ReasonKind)
 
@@ -42,7 +46,8 @@ CASCADE: Final = "{effect} is explained by {failure_class}{on_node}: {why}"
 
 def reason_texts(reasons: Iterable[Reason]) -> tuple[str, ...]:
     """The reasons as sentences, the most decisive first; effects with the same explanation share a sentence."""
-    return tuple(map(_reason_text, sorted(_merged(reasons), key=lambda reason: _DECISIVE_FIRST.index(reason.kind))))
+    ordered = sorted(_merged(reasons), key=lambda reason: _DECISIVE_FIRST.index(reason.kind))
+    return tuple(map(_reason_text, ordered[:MAX_REASONS]))
 
 
 def _merged(reasons: Iterable[Reason]) -> Iterator[Reason]:
@@ -70,8 +75,14 @@ def cascade_text(effect: str, cause: Explanation) -> str:
 def suspects_text(suspects: Suspects) -> str:
     """The evidence against the suspects; several ranks share the first one's sentence."""
     first, *others = suspects.suspects
-    more = f"; likewise {len(others)} other rank{'s' * (len(others) > 1)}" if others else ""
+    if others and isinstance(first.evidence, Absent):
+        return _absent_text(rank_list(suspect.rank for suspect in suspects.suspects), first.evidence)
+    more = f"; likewise {rank_list(suspect.rank for suspect in others)}" if others else ""
     return f"{suspect_text(first)}{more}"
+
+
+def _absent_text(who: str, absent: Absent) -> str:
+    return f"{who} never reported the timeout, although {absent.reported} of {absent.members} ranks did"
 
 
 def suspect_text(suspect: Suspect) -> str:
@@ -80,8 +91,8 @@ def suspect_text(suspect: Suspect) -> str:
     match suspect.evidence:
         case Named(report):
             return f"{rank}: {NAMED[report]}"
-        case Absent(reported, members):
-            return f"{rank} never reported the timeout, although {reported} of {members} ranks did"
+        case Absent():
+            return _absent_text(rank, suspect.evidence)
         case Mismatch(runs, usual, group):
             return f"{rank} runs {_operation(runs)} where others run {_operation(usual)}{_in(group)}"
         case Behind(last, newest, group, has_enqueued=False):
@@ -105,7 +116,7 @@ def _words(about: About | None) -> dict[str, object]:
             return {"failure_class": about.failure_class}
         case Alone(node, other_nodes):
             others = "1 other node reports" if other_nodes == 1 else f"{other_nodes} other nodes report"
-            return {"place": node or "one place", "others_report": others}
+            return {"place": f"only {node} reports it" if node else "no node reports it", "others_report": others}
         case Explanation(failure_class, node, why):
             return {"failure_class": failure_class, "on_node": f" on {node}" if node else "", "why": why}
         case Suspects():

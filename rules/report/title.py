@@ -9,9 +9,10 @@ from typing import Final
 from epicenter.rules.cause.collectives import REPORTING_CLASSES, NamedBy
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Absent, Behind, Mismatch, Named, Suspects
 from epicenter.rules.correlate.state import MAX_KEPT_PER_CLASS, IncidentState
+from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.rules.report.headline import MAX_HEADLINE_LENGTH, cut, duration, headline, rank_list
+from epicenter.rules.report.headline import MAX_HEADLINE_LENGTH, cut, duration, headline
 from epicenter.rules.report.mismatch import MISMATCH_RULE
 from epicenter.rules.report.reason_text import suspects_text
 
@@ -28,7 +29,8 @@ _NAMED: Final[dict[NamedBy, str]] = {
 def title_of(state: IncidentState, root: Signal, suspects: Suspects | None, spec: RuleSpec | None) -> str:
     """What happened, where, and whom the others wait for. `root` is the signal as its line has it."""
     if suspects and root.rule == MISMATCH_RULE and root.position is None:
-        return cut(suspects_text(suspects), MAX_HEADLINE_LENGTH)
+        place = f", on {suspects.node}" if suspects.node else ""
+        return f"{cut(suspects_text(suspects), MAX_HEADLINE_LENGTH - len(place))}{place}"
     if root.failure_class not in WAITING_CLASSES:
         return f"{headline(root, spec)}{_elsewhere(state, root)}"
     waits = waiting_text(state, root.job)

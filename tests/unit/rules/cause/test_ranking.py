@@ -126,3 +126,15 @@ def test_corrected_errors_before_or_after_are_no_cause_of_a_failure(
     corrected = a_signal(warning, second, "n1", source="kernel", role="root", severity="warning")
     found = ranked(corrected, a_signal(failure_class, 0, "n1", "A", role="root"))
     assert classes(found)[0] == failure_class
+
+
+def test_an_explained_signal_with_more_points_comes_after_an_unexplained_one() -> None:
+    edges = {("a", "b"), ("b", "c"), ("b", "d"), ("b", "e")}
+    signals = [a_signal("a", 0, "n1", "A"), a_signal("b", 1, "n1", "A", **XID)]
+    signals += [a_signal(name, 2, "n1", "A") for name in "cde"]
+    best, second, *_ = rank(
+        signals, lambda cause, effect: (EDGE,) if (cause, effect) in edges else (), lambda signal: {signal.job}
+    )
+    assert (best.signal.failure_class, second.signal.failure_class) == ("a", "b")
+    assert second.is_explained
+    assert second.points > best.points

@@ -7,9 +7,10 @@ import re
 import pytest
 from msgspec import structs
 
+from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.ruleset import Rule
-from epicenter.rules.report.headline import MAX_HEADLINE_LENGTH, duration, headline, rank_list
+from epicenter.rules.report.headline import MAX_HEADLINE_LENGTH, duration, headline
 from epicenter.rules.report.traceback import error_of, frame_of
 from tests.support.logs import the_rules
 from tests.support.signals import a_signal, signals_of
