@@ -17,6 +17,7 @@ from typing import Final
 
 import click
 import msgspec
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from epicenter.ingest.collect.source import Sources
@@ -25,6 +26,7 @@ from epicenter.rules.errors import ConfigError
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S, iso_ns
 from epicenter.rules.packs.load import load
+from epicenter.sinks.text.humanize import count, where
 from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.cli.one_machine import Announcer, hostname, print_incident
 from epicenter.stream.local.runner import LocalRunner
@@ -33,8 +35,10 @@ from epicenter.stream.process.shutdown import stop_on_signals
 from epicenter.stream.settings import Settings
 
 SPEED: Final = 60.0
-SIMULATED_NS: Final = 800 * NS_PER_S
-"""The simulated time begins this long ago, so that it never runs ahead of the clock."""
+SPARE_NS: Final = 30 * NS_PER_S
+"""The simulated time ends this long before the start, so that it never runs ahead of the clock."""
+PATIENT: Final = ("hang", "straggler", "shipper-silent")
+"""Faults that only missing or slow steps show: their job runs longer before and after."""
 NODES_FOR_TWO_JOBS: Final = 16
 ALLOWED_LATENESS_NS: Final = 60 * NS_PER_S
 """One real second at this speed: the files are written and read by two threads."""
@@ -49,7 +53,9 @@ def write_simulation(folder: Path, scenario: Scenario, speed: float | None, as_j
         click.echo(msgspec.json.encode(truth))
         return
     faults = "; ".join(f"{fault.fault} {_where(fault)}" for fault in truth.faults) or "no fault"
-    print_message(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
+    print_message(
+        f"{folder}: {count(truth.nodes, 'node')}, {count(len(truth.jobs), 'job')}, {faults}; ground truth in truth.json"
+    )
 
 
 def _where(fault: TrueFault) -> str:
@@ -68,51 +74,59 @@ def scenario_of(
     return Scenario(nodes=nodes, jobs=count, minutes=minutes, seed=seed, faults=wanted)
 
 
-def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
+def demo_scenario(nodes: int, fault: str, now_ns: int) -> Scenario:
     """A job that fails after two minutes, and one that keeps running; long enough for the consequences to show."""
     frameworks: tuple[Framework, ...] = ("megatron", "maxtext", "hf")
     if fault != "none" and fault not in KINDS:
         raise ConfigError([f"--fault: {fault}: unknown: write none, {', '.join(sorted(KINDS))}"])
     fitting = tuple(name for name in frameworks if fault == "none" or name in KINDS[fault].frameworks)
-    return Scenario(
+    scenario = Scenario(
         nodes=nodes,
         jobs=2 if nodes >= NODES_FOR_TWO_JOBS else 1,
         faults=() if fault == "none" else (fault,),
         frameworks=fitting[:1],
         minutes=4 if fault == "none" else 0.1,
-        start_ns=start_ns,
         step_time_s=2.0,
         fault_at_s=120.0,
         after_fault_s=50.0,
         is_tidy=True,
     )
+    if fault in PATIENT:
+        scenario = replace(scenario, minutes=30, step_time_s=None, fault_at_s=None, after_fault_s=None)
+    truth = truth_of(scenario)
+    return replace(scenario, start_ns=now_ns - SPARE_NS - (iso_ns(truth.end) - iso_ns(truth.start)))
 
 
-def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, keep: bool | None) -> None:
-    """Write the logs at 60 times real time while following them; compare with the truth at the end.
+def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, keep: bool | None, is_full: bool) -> bool:
+    """Write the logs at 60 times real time while following them; whether what is found at the end is the truth.
 
     The page stays open until Ctrl-C if `keep` is true, by default on a terminal.
     """
-    scenario = demo_scenario(nodes, fault, time_ns() - SIMULATED_NS)
+    scenario = demo_scenario(nodes, fault, time_ns())
     with ExitStack() as stack:
         base = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epicenter-demo-")))
         logs = base / "logs"
         if logs.exists():
             raise ConfigError([f"{logs}: already exists: give --folder a new folder"])
         logs.mkdir(parents=True)
-        print_message(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
+        length_s = (time_ns() - scenario.start_ns - SPARE_NS) / NS_PER_S
+        print_message(f"{nodes} nodes write to {logs}; {length_s / 60:.0f} minutes take {length_s / SPEED:.0f} seconds")
         inside = settings.model_copy(
             update={"data_dir": base / "data", "store": SecretStr(""), "allowed_lateness_ns": ALLOWED_LATENESS_NS}
         )
         write = partial(write_paced, scenario, logs / "now", SPEED)
         stays = keep if keep is not None else sys.stdin.isatty() and sys.stderr.isatty()
-        asyncio.run(_Demo(inside, logs, scenario).watch(write, stays))
+        demo = _Demo(inside, logs, scenario, is_full)
+        asyncio.run(demo.watch(write, stays))
+        return demo.is_right
 
 
 class _Demo:
     """The cluster writes, the run follows; then the page stays open if wanted."""
 
-    def __init__(self, settings: Settings, logs: Path, scenario: Scenario):
+    def __init__(self, settings: Settings, logs: Path, scenario: Scenario, is_full: bool):
+        self.is_right = True
+        self._is_full = is_full
         self._settings = settings
         self._logs = logs
         self._scenario = scenario
@@ -142,7 +156,9 @@ class _Demo:
         loop.call_soon_threadsafe(self._has_written.set)
 
     async def _end(self, stays: bool) -> None:
-        _compare(self._announcer.newest, self._scenario)
+        if not self._gives_up.is_set():
+            incidents = [incident for incident in self._announcer.newest.values() if not incident.merged_into]
+            self.is_right = compare(incidents, self._scenario, self._is_full)
         if stays and not self._is_over.is_set():
             print_message("all logs are written; the page stays open until Ctrl-C")
             await self._is_over.wait()
@@ -165,15 +181,30 @@ def _open_browser(url: str) -> None:
         webbrowser.open(url)
 
 
-def _compare(found: dict[str, Incident], scenario: Scenario) -> None:
-    fault = next(iter(truth_of(scenario).faults), None)
-    incidents = [incident for incident in found.values() if not incident.merged_into]
-    if fault is None:
-        print_message(f"truth: a healthy job; found {len(incidents)} incidents")
-        return
-    print_message(f"truth: {fault.failure_class or fault.verdict} on {fault.node or 'no node'}")
+def compare(incidents: list[Incident], scenario: Scenario, is_full: bool) -> bool:
+    """Print the truth and what was found; whether they agree."""
     for incident in incidents:
-        print_incident(incident, as_json=False)
-        cause = incident.root_cause
-        reach = f"{incident.signal_count} signals, {len(incident.nodes)} nodes"
-        print_message(f"found: {cause.failure_class} on {cause.node}, {reach}")
+        print_incident(incident, as_json=False, is_full=is_full, more="run the demo with --full")
+        click.echo()
+    fault = next(iter(truth_of(scenario).faults), None)
+    if fault is None or not fault.incident:
+        what = f"{fault.verdict}, which needs no incident" if fault else "a healthy job"
+        print_message(f"truth: {what}")
+        print_message("found: no incident" if not incidents else f"WRONG: {count(len(incidents), 'incident')}")
+        return not incidents
+    truth = f"{fault.failure_class}{where(fault.node)}"
+    print_message(f"truth: {truth}")
+    for incident in incidents:
+        reach = f"{count(incident.signal_count, 'signal')}, {count(len(incident.nodes), 'node')}"
+        label = "found" if is_about(incident, fault) else "also"
+        print_message(f"{label}: {incident.root_cause.failure_class}{where(incident.root_cause.node)}, {reach}")
+    is_found = any(is_about(incident, fault) for incident in incidents)
+    if not is_found:
+        print_message(f"NOT FOUND: {truth}")
+    return is_found
+
+
+def is_about(incident: Incident, fault: TrueFault) -> bool:
+    """Whether the incident names the fault by one of its classes, and its node if one is at fault."""
+    root = incident.root_cause
+    return root.failure_class in (fault.failure_class, *fault.also_ok) and fault.node in ("", root.node)

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from epicenter.stream.cli.options import (
     CONFIG,
     DATA_DIR,
+    EXIT_PROBLEMS,
     EXIT_USAGE,
     FULL,
     JSON,
@@ -89,6 +90,7 @@ def page(**options: Any) -> None:
 
 
 @click.command()
+@FULL
 @CONFIG
 @click.option("--kafka", "with_kafka", is_flag=True, hidden=True)
 @click.option("--folder", type=PATH, help="Folder for the logs of the simulated cluster.")
@@ -97,8 +99,8 @@ def page(**options: Any) -> None:
     "--fault", type=FaultKind("none"), default="gpu-off-bus", show_default=True, help="Kind of fault, or none."
 )
 @click.option("--keep/--no-keep", default=None, help="Keep the page open until Ctrl-C. Default: only on a terminal.")
-def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool | None, config: Path | None) -> None:
-    """Simulate a cluster with a fault and watch epicenter find it.
+def demo(with_kafka: bool, config: Path | None, **options: Any) -> None:
+    """Simulate a cluster with a fault and watch epicenter find it. Exits with 1 if it does not.
 
     Example: epicenter demo --fault host-oom
     """
@@ -108,8 +110,10 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
         click.echo("epicenter: demo --kafka was removed; run `make cluster` in a clone of the repository", err=True)
         sys.exit(EXIT_USAGE)
     settings = long_running_settings(config=config)
-    with writing(folder or "the folder for temporary files"):
-        run_demo(settings, folder, nodes, fault, keep)
+    with writing(options["folder"] or "the folder for temporary files"):
+        is_found = run_demo(settings, **options)
+    if not is_found:
+        sys.exit(EXIT_PROBLEMS)
 
 
 @click.command()

@@ -8,7 +8,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.sinks.text.humanize import count
 from epicenter.sinks.text.incident_parts import CauseView
 from epicenter.sinks.text.incident_view import IncidentView
-from epicenter.stream.cli.text.layout import Line, with_commands
+from epicenter.stream.cli.text.layout import Line, command_lines, with_commands
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, safe
 
 
@@ -46,6 +46,7 @@ def incident_report(incident: Incident) -> Iterator[Line]:
     for change in view.history:
         yield Line(f"  {change.clock}  ", safe(change.what))
     yield Line("", f"  next        (action: {safe(incident.action)})")
+    yield from command_lines(incident.commands)
     for number, step in enumerate(view.next_steps, 1):
         yield Line(f"    {number}. ", with_commands(safe(step)))
 

@@ -6,12 +6,16 @@ A command, a path or another long word is never broken: it runs over, so that it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
+
+from epicenter.rules.model.incident import Command
+from epicenter.sinks.text.sanitize import sanitize
 
 MIN_WRAP_COLUMNS: Final = 24
 """Lines are wrapped only if at least this many columns are left after the label."""
@@ -51,6 +55,15 @@ def unit(text: str) -> str:
 def with_commands(marked_up: str) -> str:
     """The text with its commands, which are between backticks, as units."""
     return _COMMAND.sub(lambda found: f"[cyan]{unit(found[0])}[/]", marked_up)
+
+
+def command_lines(commands: Sequence[Command]) -> Iterator[Line]:
+    """What each command does, and below it the command; whose tool it is where that is a choice."""
+    is_choice = len({command.scheduler for command in commands if command.scheduler}) > 1
+    for command in commands:
+        tool = f" ({command.scheduler})" if is_choice and command.scheduler else ""
+        yield Line("  ", f"{escape(sanitize(f'{command.purpose}{tool}'))}:")
+        yield Line("    ", f"[cyan]{unit(escape(sanitize(command.text)))}[/]")
 
 
 def print_hanging(shown: Console, lines: Iterable[Line]) -> None:

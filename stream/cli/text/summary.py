@@ -12,11 +12,12 @@ from epicenter.rules.model.incident import ChainLink, Incident
 from epicenter.sinks.text.humanize import LIKELY, count, date_and_clock
 from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.sinks.text.sanitize import sanitize
-from epicenter.stream.cli.text.layout import Line, heading, unit, with_commands
+from epicenter.stream.cli.text.layout import Line, command_lines, heading, unit, with_commands
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, safe
 
 MAX_REASONS: Final = 3
 MAX_CHECKS: Final = 2
+MAX_COMMANDS: Final = 4
 MAX_STEPS: Final = 4
 MAX_PROOFS: Final = 5
 MAX_PROOF_ROWS: Final = 2
@@ -69,9 +70,10 @@ def _why(view: IncidentView) -> Iterator[Line]:
 
 
 def _to_do(view: IncidentView) -> Iterator[Line]:
-    steps = view.next_steps
-    if steps:
+    steps, commands = view.next_steps, view.incident.commands
+    if steps or commands:
         yield from heading("What to do")
+    yield from command_lines(commands[:MAX_COMMANDS])
     for number, step in enumerate(steps[:MAX_STEPS], 1):
         yield Line(f"  {number}. ", with_commands(safe(step)))
 
