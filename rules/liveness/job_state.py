@@ -21,9 +21,12 @@ _END_OF_CLASS: Final = {
     "k8s-evicted": JobEnd.EVICTED,
     "slurm-cancelled": JobEnd.CANCELLED,
     "cancelled": JobEnd.CANCELLED,
-    "sigterm-cancelled": JobEnd.UNKNOWN,
+    "sigterm-cancelled": JobEnd.TERMINATED,
 }
-"""Classes that say more than that the job failed; a SIGTERM does not say why it came."""
+"""Classes that say something else than that the job failed."""
+
+_VAGUENESS: Final = (JobEnd.UNKNOWN, JobEnd.TERMINATED, JobEnd.FAILED)
+"""Ends that a later line may correct, the vaguest first."""
 
 
 def end_of(signal: Signal) -> JobEnd:
@@ -35,7 +38,7 @@ def end_of(signal: Signal) -> JobEnd:
 
 def stronger_end(known: JobEnd, reported: JobEnd) -> JobEnd:
     """The one that says more: first what the job or its scheduler reported, then a failure."""
-    is_better = known is JobEnd.UNKNOWN or (known is JobEnd.FAILED and reported is not JobEnd.UNKNOWN)
+    is_better = known in _VAGUENESS and reported not in _VAGUENESS[: _VAGUENESS.index(known) + 1]
     return reported if is_better else known
 
 
@@ -57,7 +60,7 @@ def job_state(watch: JobWatch, now_ns: int) -> JobState:
     progress, phase = watch.progress, phase_of(watch)
     behind, quiet = ((), ()) if phase is JobPhase.ENDED else _behind_and_quiet(watch)
     is_declared = phase in (JobPhase.STALLED, JobPhase.NEVER_STARTED, JobPhase.LOGS_MISSING)
-    is_held_back = phase is JobPhase.BEHIND
+    has_culprit = is_declared or phase is JobPhase.BEHIND
     return JobState(
         cluster=progress.cluster,
         job=progress.job,
@@ -67,9 +70,9 @@ def job_state(watch: JobWatch, now_ns: int) -> JobState:
         attempt_ns=watch.attempt_ns,
         end=watch.end if phase is JobPhase.ENDED else JobEnd.UNKNOWN,
         verdict=watch.verdict if is_declared else "",
-        node=watch.named_node if is_declared or is_held_back else "",
-        rank=watch.named_rank if is_declared or is_held_back else None,
-        text=watch.verdict_text if is_declared or is_held_back else "",
+        node=watch.named_node if has_culprit else "",
+        rank=watch.named_rank if has_culprit else None,
+        text=watch.verdict_text if has_culprit or phase is JobPhase.ENDED else "",
         world_size=watch.world_size,
         behind=behind,
         quiet=quiet,
@@ -80,7 +83,7 @@ def job_state(watch: JobWatch, now_ns: int) -> JobState:
 def unreported_end(watch: JobWatch, now_ns: int) -> JobState:
     """The state of a job that is forgotten: nothing reported its end."""
     watch.progress.has_ended = True
-    watch.end = JobEnd.UNREPORTED
+    watch.end, watch.verdict_text = JobEnd.UNREPORTED, ""
     return job_state(watch, now_ns)
 
 

@@ -226,6 +226,7 @@ class LivenessWatch(msgspec.Struct):
             return self._wait_for_shipper(key, watch, finding, now_ns)
         finding = find(watch, self.streams, now_ns)
         if finding.verdict == HUNG and watch.progress.is_saved_early:
+            watch.end = JobEnd.COMPLETED
             watch.progress.end(is_finished=True)
             text = f"the checkpoint of step {watch.progress.saved_step} came before its turn, and no step after it"
             return [self._record(watch, Finding(FINISHED, text=text), now_ns)]
@@ -286,7 +287,7 @@ class LivenessWatch(msgspec.Struct):
 
     def _record(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
         recorded = Verdict.of(watch, finding, now_ns)
-        if finding.verdict in (watch.verdict, STRAGGLER):
+        if finding.verdict in (watch.verdict, STRAGGLER, FINISHED, CANCELLED):
             watch.named_node, watch.named_rank, watch.verdict_text = finding.node, finding.rank, finding.text
         self._show(job_key(recorded.cluster, recorded.job, watch.progress.node), watch, now_ns)
         self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], recorded]

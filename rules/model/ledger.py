@@ -65,6 +65,9 @@ class JobEnd(StrEnum):
     UNKNOWN = ""
     COMPLETED = "completed"
     FAILED = "failed"
+    TERMINATED = "terminated"
+    """By a SIGTERM; why it came is not known."""
+
     CANCELLED = "cancelled"
     PREEMPTED = "preempted"
     EVICTED = "evicted"

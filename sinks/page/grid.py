@@ -30,7 +30,7 @@ STATES: Final = {
     STALLED: ("Stalled", "no further step"),
     LOST: ("Logs missing", "the logs of its node stopped, the job may advance"),
     BEHIND: ("Behind", "advances, at an earlier step"),
-    NO_LOGS: ("No logs yet", "no line from it or its node"),
+    NO_LOGS: ("No logs yet", "no line of this job from it or its node"),
     NO_STEP: ("No step seen", "it or its node logs, but it reports no steps"),
     IN_STEP: ("In step", "at the newest step"),
     ENDED: ("Ended", ""),
@@ -68,8 +68,10 @@ class Grid(msgspec.Struct, frozen=True):
 
         Ranks without logs or steps need it only while most ranks have them: many frameworks log on one rank only.
         """
-        exceptional = [state for state in (NO_LOGS, NO_STEP) if 2 * self.counts.get(state, 0) < len(self.cells)]
-        return [STALLED, LOST, BEHIND, *exceptional]
+        without_logs = self.counts.get(NO_LOGS, 0)
+        with_steps = sum(self.counts.get(state, 0) for state in (STALLED, BEHIND, IN_STEP))
+        is_exception = {NO_LOGS: 2 * without_logs < len(self.cells), NO_STEP: 2 * with_steps > len(self.cells)}
+        return [STALLED, LOST, BEHIND, *(state for state in is_exception if is_exception[state])]
 
     def shown_states(self) -> Iterator[tuple[str, str, str, int]]:
         """Each state that ranks are in, with its name, meaning and their number."""

@@ -22,6 +22,7 @@ _ENDS: Final[dict[str, str]] = {
     JobEnd.UNKNOWN: "Ended: how is not known",
     JobEnd.COMPLETED: "Ended: completed",
     JobEnd.FAILED: "Ended: failed",
+    JobEnd.TERMINATED: "Ended: stopped by SIGTERM",
     JobEnd.CANCELLED: "Ended: cancelled",
     JobEnd.PREEMPTED: "Ended: preempted",
     JobEnd.EVICTED: "Ended: evicted",

@@ -127,7 +127,7 @@ def test_a_node_without_logs_is_lost_while_the_job_advances(engine: Engine) -> N
         (["slurm.preempted"], JobEnd.PREEMPTED),
         (["slurm.time_limit"], JobEnd.TIME_LIMIT),
         (["slurm.step_failed"], JobEnd.FAILED),
-        (["signals.sigterm"], JobEnd.UNKNOWN),
+        (["signals.sigterm"], JobEnd.TERMINATED),
         (["signals.sigterm", "slurm.step_failed", "slurm.time_limit"], JobEnd.TIME_LIMIT),
         (["progress.finished", "slurm.step_failed"], JobEnd.COMPLETED),
     ],
@@ -136,6 +136,7 @@ def test_an_ended_job_has_the_end_that_its_lines_report(engine: Engine, rules: l
     engine.add([a_match(rule, 590 + number, "n1", "A") for number, rule in enumerate(rules)], [])
     found = state(engine, of_all(117), 700)
     assert (found.phase, found.end, found.behind) == (JobPhase.ENDED, end, ())
+    assert found.text == "the last step was 117"
 
 
 def test_a_job_that_ended_and_steps_again_has_not_ended(engine: Engine) -> None:
@@ -149,7 +150,7 @@ def test_a_job_without_lines_for_a_day_ended_unreported(engine: Engine) -> None:
     state(engine, of_all(117), 700)
     other = Alive(at(700 + 26 * HOUR_S), "default", "", "n9", source="kernel")
     found = state(engine, [other], 701 + 26 * HOUR_S)
-    assert (found.phase, found.end) == (JobPhase.ENDED, JobEnd.UNREPORTED)
+    assert (found.phase, found.end, found.text) == (JobPhase.ENDED, JobEnd.UNREPORTED, "")
 
 
 def test_a_job_that_never_stepped_and_is_forgotten_is_not_reported_as_ended(fresh: Engine) -> None:

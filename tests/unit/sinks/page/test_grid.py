@@ -77,6 +77,12 @@ def test_ranks_without_steps_need_attention_only_if_most_ranks_report_them(with_
     assert [cell.rank for cell in grid_of(ranks, a_state(), NOW_NS).worst()] == bad
 
 
+def test_ranks_without_steps_are_neutral_while_the_others_have_no_logs() -> None:
+    ranks = [a_rank(rank, None, 0 if rank < 2 else -1, node_ago_s=-1) for rank in range(8)]
+    grid = grid_of(ranks, a_state(JobPhase.STALLED, verdict="hung"), NOW_NS)
+    assert (grid.counts, grid.worst()) == ({"no-step": 2, "no-logs": 6}, [])
+
+
 def test_ranks_that_never_started_get_a_cell() -> None:
     ranks = [a_rank(0, None, 0), a_rank(1, None, 0), a_rank(3, None, 0)]
     grid = grid_of(ranks, a_state(JobPhase.NEVER_STARTED, world_size=5), NOW_NS)
