@@ -90,7 +90,7 @@ class Site:
         lines = (kernel(f"n{self._times}", begins_s, XID), kernel("n0", begins_s + 30, QUIET))
         self.cluster.feed(("node", line) for line in lines)
         self.wait_for("incidents", incidents + 1)
-        title = ("opened", f"GPU has fallen off the bus on n{self._times}, GPU 0000:9a:00")
+        title = ("opened", f"GPU has fallen off the bus (Xid 79) on n{self._times}, GPU 0000:9a:00")
         eventually(lambda: title in self.receiver.titles, PATIENCE_S, f"the notification: {title}")
 
     def counts(self) -> Counts:

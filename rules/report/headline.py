@@ -84,7 +84,8 @@ def _size(gib: float) -> str:
 
 
 def _place(signal: Signal, spec: RuleSpec | None, named: set[str]) -> str:
-    gpu = gpu_of(signal.gpu, spec)
+    address, index = gpu_of(signal.gpu, spec), signal.fields.get("gpu_index", "")
+    gpu = f"{index} ({address})" if index and address else address
     places = [
         f", rank {signal.rank}" if signal.rank is not None and "rank" not in named else "",
         f" on {signal.node}" if signal.node and "node" not in named else "",

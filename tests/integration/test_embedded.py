@@ -120,7 +120,7 @@ def test_run_once_stores_the_same_incidents_as_replay(tmp_path: Path) -> None:
     assert "xid-79, almost certain" in shown.stdout and "What to do" in shown.stdout
 
     draft, file = epicenter("export", incident_id[:6], "--data-dir", data), tmp_path / "draft.html"
-    assert draft.stdout.startswith("# GPU has fallen off the bus on ")
+    assert draft.stdout.startswith("# GPU has fallen off the bus (Xid 79) on ")
     written = epicenter("export", incident_id, "--format", "html", "--output", file, "--store", f"chdb://{data}/store")
     assert (written.returncode, written.stdout, file.read_text()[:15]) == (0, "", "<!doctype html>")
     refused = epicenter("export", incident_id, "--output", tmp_path / "no" / "such", "--data-dir", data)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
 LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
-ON_N1, ON_N2 = [("opened", f"GPU has fallen off the bus on {node}, GPU 0000:9a:00") for node in ("n1", "n2")]
+ON_N1, ON_N2 = [("opened", f"GPU has fallen off the bus (Xid 79) on {node}, GPU 0000:9a:00") for node in ("n1", "n2")]
 OVER_ON_N1 = ("resolved", ON_N1[1])
 """The later line is hours after: the first incident is resolved by then."""
 

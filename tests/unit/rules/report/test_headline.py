@@ -92,6 +92,12 @@ def test_address_of_a_network_card_is_no_gpu() -> None:
     assert headline(signal, the_rules().by_id["nvidia.fallen_off_bus"].spec).endswith(", GPU 0000:4d:00")
 
 
+def test_gpu_has_its_index_where_the_line_has_it() -> None:
+    signal = structs.replace(a_signal("xid-119", 0), gpu="0000:43:00", fields={"code": "119", "gpu_index": "4"})
+    title = headline(signal, the_rules().by_id["nvidia.xid_119"].spec)
+    assert title == "GPU firmware stopped responding (Xid 119) on n1, GPU 4 (0000:43:00)"
+
+
 @pytest.mark.parametrize(
     ("rule", "fields", "expected"),
     [
