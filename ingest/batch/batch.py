@@ -18,7 +18,8 @@ class Batch:
     """Records of one source, in order. All columns have the same length.
 
     `is_recorded`: the lines are older than their receipt (a finished file), so a line that states no time gets
-    the time of the nearest line before it that does. `is_text`: lines of a text, where blank ones are normal.
+    the time of the nearest line before it that does; if there is none, only its place in the order of lines where
+    `is_recording`, else its time of receipt. `is_text`: lines of a text, where blank ones are normal.
     `origin` is whose lines they are, as far as their file names it.
     """
 
@@ -30,6 +31,7 @@ class Batch:
     is_recorded: bool = False
     is_text: bool = False
     origin: Origin | None = None
+    is_recording: bool = False
 
     def __len__(self) -> int:
         return len(self.values)

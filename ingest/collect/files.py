@@ -52,10 +52,11 @@ def unrotated(file: Path) -> Path:
 class FileSource:
     """One log file. A line without a newline waits for its end, unless the file is read once only.
 
-    Its content when it was found is as old as its time of modification; what is added later is new. Whose lines they
-    are follows from its path below `root` (itself, or a folder above it), and from its first lines, as far as they
-    have come. `host` is where lines come from that name no node, unless all tasks of a job write into the file.
-    `fault` is why its end could not be read, in a sentence; empty if it could.
+    Its content when it was found is older than that; what is added later is new. Whose lines they are follows from its
+    path below `root` (itself, or a folder above it), and from its first lines, as far as they have come. `host` is
+    where lines come from that name no node, unless all tasks of a job write into the file. Without a host, and read
+    once, they are a recording: the time of reading says nothing about them. `fault` is why its end could not be read,
+    in a sentence; empty if it could.
     """
 
     def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None):
@@ -65,6 +66,7 @@ class FileSource:
         self._path = path
         self._host = host.encode()
         self._follow = follow
+        self._is_recording = not (host or follow)
         self._cutter = LineCutter()
         self._by_path = origin_of(path, root or path)
         self._origin, self._inspected_bytes = self._by_path, -1
@@ -73,7 +75,7 @@ class FileSource:
     def read(self, now_ns: int) -> Batch | None:
         """The next lines, numbered from 1."""
         is_recorded = not self._follow or self._file.tell() < self._found_bytes
-        lines = self._lines()
+        lines = self._lines(now_ns)
         if not lines.numbers:
             return None
         host = b"" if self._origin.is_of_a_job else self._host
@@ -81,35 +83,36 @@ class FileSource:
             source=self.name,
             values=lines.values,
             keys=Repeated(host, lines.values),
-            received_ns=Repeated(self._found_ns if is_recorded else now_ns, lines.values),
+            received_ns=Repeated(now_ns, lines.values),
             offsets=lines.numbers,
             is_recorded=is_recorded,
             is_text=True,
             origin=self._origin,
+            is_recording=self._is_recording,
         )
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _inspect_head(self, chunk: bytes) -> None:
+    def _inspect_head(self, chunk: bytes, now_ns: int) -> None:
         """Find out whose lines they are, again as long as the first lines come in."""
         read_bytes = self._file.tell()
         if self._inspected_bytes < min(read_bytes, HEAD_BYTES):
             is_packed = isinstance(self._file, GzipFile)
             self._inspected_bytes = HEAD_BYTES if is_packed else read_bytes
             ends = text_of(chunk[:HEAD_BYTES]) if is_packed else text_of_ends(self._file.fileno())
-            self._origin = with_first_lines(self._by_path, ends, self._found_ns)
+            self._origin = with_first_lines(self._by_path, ends, now_ns)
 
-    def _lines(self) -> Lines:
-        chunk = self._read()
+    def _lines(self, now_ns: int) -> Lines:
+        chunk = self._read(now_ns)
         if not chunk and self._was_replaced():
             last = self._cutter.end()
             if last.numbers:
                 return last
             self._file.close()
             self._file, self._cutter, self._inspected_bytes = self._open(), LineCutter(), -1
-            chunk = self._read()
+            chunk = self._read(now_ns)
         if not chunk and not self._follow:
             self.has_ended = True
             return self._cutter.end()
@@ -124,10 +127,10 @@ class FileSource:
             return False
         return now.st_ino != os.fstat(self._file.fileno()).st_ino or now.st_size < self._file.tell()
 
-    def _read(self) -> bytes:
+    def _read(self, now_ns: int) -> bytes:
         try:
             chunk = self._file.read1(READ_BYTES)
-            self._inspect_head(chunk)
+            self._inspect_head(chunk, now_ns)
         except READ_FAULTS as error:
             self.fault = f"{self.name}: {read_fault(error)}: only the lines before that were read"
             return b""
@@ -137,6 +140,5 @@ class FileSource:
         file = open_log(self._path)
         if self._follow and isinstance(file, GzipFile):
             raise InputError(f"{self._path}: packed with gzip, so it can't grow: read it with --once")
-        found = os.fstat(file.fileno())
-        self._found_bytes, self._found_ns = found.st_size, found.st_mtime_ns
+        self._found_bytes = os.fstat(file.fileno()).st_size
         return file

@@ -19,15 +19,17 @@ READ_BYTES: Final = 1 << 20
 class PipeSource:
     """Lines as they come through a file descriptor, without waiting for more.
 
-    `fault` is why they are no log, in a sentence; empty if they are one.
+    `is_recording`: they were written at some time before, so their receipt says nothing about it. `fault` is why they
+    are no log, in a sentence; empty if they are one.
     """
 
-    def __init__(self, host: str, descriptor: int | None = None, name: str = "stdin"):
+    def __init__(self, host: str, descriptor: int | None = None, name: str = "stdin", is_recording: bool = False):
         self.name = name
         self.has_ended = False
         self.fault = f"{name}: empty: no line to read"
         self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         self._host = host.encode()
+        self._is_recording = is_recording
         self._origin = Origin(job=name, log=name)
         self._cutter = LineCutter()
 
@@ -36,8 +38,17 @@ class PipeSource:
         lines = Lines((), []) if self.has_ended else self._lines()
         if not lines.numbers:
             return None
-        keys, received_ns = Repeated(self._host, lines.values), Repeated(now_ns, lines.values)
-        return Batch(self.name, lines.values, keys, received_ns, lines.numbers, is_text=True, origin=self._origin)
+        return Batch(
+            source=self.name,
+            values=lines.values,
+            keys=Repeated(self._host, lines.values),
+            received_ns=Repeated(now_ns, lines.values),
+            offsets=lines.numbers,
+            is_recorded=self._is_recording,
+            is_text=True,
+            origin=self._origin,
+            is_recording=self._is_recording,
+        )
 
     def close(self) -> None:
         """Nothing to close: the descriptor belongs to the caller."""

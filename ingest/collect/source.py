@@ -34,7 +34,8 @@ class Source(Protocol):
 class Sources:
     """All sources of a run. `open_new_files` finds those that appear in folders later.
 
-    `host` is this machine if its files are local; empty if they may come from anywhere.
+    `host` is this machine if its files are local. Without it they are a recording from anywhere: when a line was
+    written is not when it is read.
 
     Raises:
         InputError: nothing can be read; or, if sources are followed, one of the paths can't.
@@ -47,7 +48,7 @@ class Sources:
         self._by_name: dict[str, Source] = {}
         self._faults: dict[str, str] = {}
         if "-" in paths:
-            self._add(PipeSource(host))
+            self._add(PipeSource(host, is_recording=not (host or follow)))
         for path in paths:
             if path != "-" and not Path(path).is_dir():
                 self._try_to_open(Path(path), None)

@@ -13,10 +13,9 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, Final
 
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import EARLIEST_NS, NS_PER_S
 
 DAY_NS: Final = 86_400 * NS_PER_S
-EARLIEST_NS: Final = timegm((2000, 1, 1, 0, 0, 0)) * NS_PER_S
 LATEST_NS: Final = timegm((9998, 1, 1, 0, 0, 0)) * NS_PER_S
 
 _ISO = re.compile(

@@ -9,9 +9,14 @@ from typing import Final
 from epicenter.rules.errors import InvariantError
 
 NS_PER_S: Final = 1_000_000_000
+EARLIEST_NS: Final = 946_684_800 * NS_PER_S
+"""The year 2000. No event is older, so an earlier time only says in which order lines stand in their file."""
+
+_ORDER_NS: Final = EARLIEST_NS // 2
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)", re.ASCII)
+_EARLIEST_ISO: Final = "2000"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNIT_NS = {"ms": 1_000_000, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86400 * NS_PER_S}
 
@@ -20,6 +25,21 @@ def iso_from_ns(time_ns: int) -> str:
     """ISO 8601 in UTC with nine digits: `2026-03-02T09:00:01.123456789Z`."""
     seconds, fraction_ns = divmod(time_ns, NS_PER_S)
     return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{fraction_ns:09d}Z"
+
+
+def order_ns(line: int) -> int:
+    """The place of a line in its file as a time before `EARLIEST_NS`, for a line without any time."""
+    return _ORDER_NS + line
+
+
+def is_known(time_ns: int) -> bool:
+    """Whether it is a time, rather than only a place in an order."""
+    return time_ns >= EARLIEST_NS
+
+
+def known_iso(iso: str) -> str:
+    """An ISO 8601 time, or an empty text if it is only a place in an order."""
+    return iso if iso >= _EARLIEST_ISO else ""
 
 
 def duration_ns(text: str) -> int:

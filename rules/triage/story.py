@@ -13,7 +13,7 @@ from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
 from epicenter.rules.model.signals import Signal, is_cut_traceback
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S, is_known
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.triage.losses import Losses
 from epicenter.rules.triage.steps import Steps, whole
@@ -125,8 +125,7 @@ class Story:
     engine, made of the file's name where nothing states it; none for what belongs to no job.
 
     `verdict` is the engine's newest on the job's missing logs. `newest_ns` is the time of the newest line,
-    `own_newest_ns` that of the job's, `others_newest_ns` that of other jobs and of the nodes. `undated_ns` are the
-    times that lines without a time get: when the files were last written. If it is None, such lines have no time.
+    `own_newest_ns` that of the job's, `others_newest_ns` that of other jobs and of the nodes.
     """
 
     path: str
@@ -137,7 +136,6 @@ class Story:
     slurm_id: str = ""
     folder: str = ""
     artifacts: tuple[str, ...] = ()
-    undated_ns: frozenset[int] | None = None
     lines: int = 0
     first_ns: int | None = None
     newest_ns: int | None = None
@@ -199,8 +197,8 @@ class Story:
         return strong or failures
 
     def is_dated(self, time_ns: int) -> bool:
-        """Whether a time comes from a line of the log rather than from the file."""
-        return self.undated_ns is not None and time_ns not in self.undated_ns
+        """Whether a time comes from a line of the log, rather than only from the order of lines."""
+        return is_known(time_ns)
 
     def time_of(self, signal: Signal) -> int | None:
         """When a signal was logged; None if no line has a time."""

@@ -110,7 +110,9 @@ def names(items: Sequence[str], max_names: int = 3) -> str:
 
 
 def date_and_clock(iso_time: str, digits: int = 0) -> str:
-    """`2026-03-02 09:08:45` of an ISO time, with `digits` decimals of the second."""
+    """`2026-03-02 09:08:45` of an ISO time, with `digits` decimals of the second; as wide where it is not known."""
+    if not iso_time:
+        return f"{'not known':<11}--:--:--"
     return iso_time.replace("T", " ").rstrip("Z")[: 19 + (digits and digits + 1)]
 
 

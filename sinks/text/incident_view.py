@@ -75,7 +75,8 @@ class IncidentView(msgspec.Struct, frozen=True):
         place = humanize.where(root.node, root.gpu, root.rank)
         confidence = humanize.percent(root.confidence)
         found = f"The cause is {self._hedge}{root.failure_class}{place} (confidence {confidence})"
-        began = f"It started at {humanize.date_and_clock(self.incident.first_seen)} UTC"
+        first_seen = self.incident.first_seen
+        began = f"It started at {humanize.date_and_clock(first_seen)} UTC" if first_seen else "Its times are not known"
         counts = (
             humanize.count(blast.nodes, "node"),
             humanize.count(blast.ranks, "rank"),

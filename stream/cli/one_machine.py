@@ -19,6 +19,7 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.report.known_times import with_known_times
 from epicenter.sinks.text.humanize import count
 from epicenter.stream.cli.text.incident import incident_line, incident_report
 from epicenter.stream.cli.text.layout import print_hanging
@@ -139,6 +140,7 @@ def _match_line(row: dict[str, Any]) -> str:
 
 def print_incident(incident: Incident, as_json: bool, is_full: bool = False, more: str = "--full") -> None:
     """Print an incident on one screen, which names what shows `more`, or in full."""
+    incident = with_known_times(incident)
     lines = incident_report(incident) if is_full else incident_summary(incident, more)
     print_document(incident, as_json, lambda _: print_hanging(console(), lines))
 

@@ -25,6 +25,7 @@ from epicenter.rules.model.records import Origin
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
+from epicenter.rules.report.known_times import with_known_times
 from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.sections import NODES
@@ -117,7 +118,6 @@ class JobReader:
             slurm_id=job.slurm_id,
             folder=_shown(str(job.folder or "")),
             artifacts=tuple(map(_shown, job.artifacts)),
-            undated_ns=None if is_piped else frozenset(file.stat().st_mtime_ns for file in job.files),
         )
         if not is_piped and not job.is_plain_folder:
             tail, story.is_cut_off = last_lines(job.files[0])
@@ -221,7 +221,8 @@ def _time_ns(text: str) -> int:
 
 
 def _with_valid_names(report: Triage) -> Triage:
-    """The report without bytes of file names that are not UTF-8, which JSON can't hold."""
+    """The report without bytes of file names that are not UTF-8, which JSON can't hold, and without unknown times."""
+    report = msgspec.structs.replace(report, incident=report.incident and with_known_times(report.incident))
     return msgspec.convert(_valid(msgspec.to_builtins(report)), Triage)
 
 

@@ -1,16 +1,18 @@
-"""Times for lines without a timestamp in recorded files: they get the time of a nearby line."""
+"""Times for lines without a timestamp in recorded files: they get the time of a nearby line, else only an order."""
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import msgspec
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.parse.envelope import Parsed, stated_time
+from epicenter.rules.model.times import order_ns
 
 MAX_LOOKBACK_LINES: Final = 200
-"""A line gets the time of a line at most this far before it."""
+"""A line gets the time of a line at most this far before it; in a recording that begins with times, of any line."""
 
 
 class LineTimes:
@@ -20,18 +22,26 @@ class LineTimes:
         self.batch = batch
         self._at_start = self._timed = timed
         self._seen = 0
+        begins_with_times = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
+        self._lookback_lines = sys.maxsize if begins_with_times else MAX_LOOKBACK_LINES
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
-        """A recorded line with the time of the nearest timed line before it; unchanged if that is too far back.
+        """A recorded line with the time of the nearest timed line before it, unless that is too far back.
 
-        At the head of a plain file it gets that of the first timed line.
+        At the head of a plain file it gets that of the first timed line. Without any, a line of a recording gets its
+        place in the order of lines; another one keeps the time of its receipt.
         """
         if parsed.event.has_own_time or not self.batch.is_recorded:
             return parsed
+        offset = self.batch.offsets[number]
         timed = self._before(number) or self._at_head(number)
-        if timed is None or timed[0] <= self.batch.offsets[number] - MAX_LOOKBACK_LINES:
+        if timed and timed[0] > offset - self._lookback_lines:
+            time_ns = timed[1]
+        elif self.batch.is_recording:
+            time_ns = order_ns(offset)
+        else:
             return parsed
-        return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
+        return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=time_ns))
 
     def upto(self, end: int) -> tuple[int, int] | None:
         """(line, time) of the newest timed line before `end`, including earlier batches."""
@@ -44,7 +54,7 @@ class LineTimes:
         return None if time_ns is None or offset > MAX_LOOKBACK_LINES else (offset, time_ns)
 
     def _before(self, number: int) -> tuple[int, int] | None:
-        for earlier in range(number - 1, max(self._seen, number - MAX_LOOKBACK_LINES + 1) - 1, -1):
+        for earlier in range(number - 1, max(self._seen, number - self._lookback_lines + 1) - 1, -1):
             if (time_ns := stated_time(self.batch.record(earlier))) is not None:
                 self._timed = self.batch.offsets[earlier], time_ns
                 break

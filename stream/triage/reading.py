@@ -95,7 +95,7 @@ class _Reading:
         verdicts = {verdict.job: verdict.verdict for verdict in self._engine.verdicts()}
         for job, story in stories:
             story.lines, story.verdict = self._lines, verdicts.get(job, "")
-            if story.undated_ns is not None and self._newest_ns:
+            if self._newest_ns:
                 story.newest_ns = max(story.newest_ns or 0, self._newest_ns)
             others = [newest_ns for other, newest_ns in self._newest_ns_by_job.items() if other != job]
             story.own_newest_ns, story.others_newest_ns = self._newest_ns_by_job.get(job), max(others, default=None)

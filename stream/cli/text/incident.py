@@ -18,9 +18,13 @@ def incident_line(incident: Incident) -> str:
     jobs = f"job{'s' * (len(incident.jobs) > 1)} {', '.join(incident.jobs) or '-'}"
     return (
         f"{incident.incident_id}  {incident.status:<8}  [{SEVERITY_STYLES.get(severity, '')}]{severity:<8}[/]  "
-        f"{incident.first_seen[:19]}Z  {safe(incident.failure_class):<20}  {safe(incident.title)}  ({safe(jobs)}, "
+        f"{_opened(incident):<20}  {safe(incident.failure_class):<20}  {safe(incident.title)}  ({safe(jobs)}, "
         f"{count(incident.signal_count, 'signal')})"
     )
+
+
+def _opened(incident: Incident) -> str:
+    return f"{incident.first_seen[:19]}Z" if incident.first_seen else "times not known"
 
 
 def incident_report(incident: Incident) -> Iterator[Line]:

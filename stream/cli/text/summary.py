@@ -53,6 +53,8 @@ def _state(incident: Incident) -> str:
     began, ended = (date_and_clock(time) for time in (incident.first_seen, incident.last_seen))
     if incident.merged_into:
         return f"merged into incident {incident.merged_into}"
+    if not incident.first_seen:
+        return f"{incident.status}, times not known: in the order of lines"
     if incident.status == "resolved":
         return f"resolved, {began} to {ended.removeprefix(began[:11])} UTC"
     return f"{incident.status} since {began} UTC"

@@ -72,13 +72,14 @@ def test_lines_longer_than_a_read_are_whole(log: Path, monkeypatch: pytest.Monke
     assert read_all(log) == [(1, b"a" * 30), (2, b"b" * 3), (3, b"c" * 20)]
 
 
-def test_a_recording_was_received_when_it_was_written(log: Path) -> None:
+@pytest.mark.parametrize(("host", "is_recording"), [("", True), ("n1", False)])
+def test_a_file_read_once_is_older_than_its_reading_however_old_it_is(log: Path, host: str, is_recording: bool) -> None:
     log.write_bytes(b"a\n")
     os.utime(log, ns=(START_NS, START_NS))
-    batch = FileSource(log, "n1", follow=False).read(START_NS + 5)
+    batch = FileSource(log, host, follow=False).read(START_NS + 5)
     assert batch
-    assert (batch.is_recorded, [*batch.received_ns], [*batch.keys]) == (True, [START_NS], [b"n1"])
-    assert batch.source == str(log)
+    assert (batch.is_recorded, batch.is_recording, [*batch.received_ns]) == (True, is_recording, [START_NS + 5])
+    assert ([*batch.keys], batch.source) == ([host.encode()], str(log))
 
 
 def test_a_giant_line_is_a_dead_letter_and_the_next_lines_still_match(log: Path) -> None:

@@ -317,9 +317,7 @@ def test_a_failed_job_fits_on_a_screen_with_its_state_cause_and_next_steps(tmp_p
     ],
     ids=["no-job", "a-step"],
 )
-def test_a_log_without_a_job_invents_none(
-    lines: list[str], first: str, second: str, tmp_path: Path, run: Run
-) -> None:
+def test_a_log_without_a_job_invents_none(lines: list[str], first: str, second: str, tmp_path: Path, run: Run) -> None:
     _, out, _ = run(write_log(tmp_path / "a.log", lines))
     shown = out.splitlines()
     assert shown[0] == first
