@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from epicenter.rules.cause.context import IncidentContext
-from epicenter.rules.cause.suspects import Absent, Suspects
+from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import Check
 from epicenter.rules.model.ranges import rank_list
@@ -47,9 +47,7 @@ def steps_left(steps: Sequence[str], by_check: Mapping[CheckName, int], made: It
 def _awaited_rank(root: Signal, suspects: Suspects | None) -> Check | None:
     if suspects is None or suspects.job != root.job:
         return None
-    evidence = suspects.suspects[0].evidence
-    counted = f" ({evidence.reported} of {evidence.members} ranks did)" if isinstance(evidence, Absent) else ""
-    return Check("Which rank do the others wait for?", f"{awaited_text(suspects)}{counted}")
+    return Check("Which rank do the others wait for?", awaited_text(suspects))
 
 
 def _kernel_log(

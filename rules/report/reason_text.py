@@ -18,7 +18,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.UNUSUAL_CAUSE: "{failure_class} is rarely a root cause",
     ReasonKind.NODE_NAMED_ELSEWHERE: "another line reports the same and names the node",
     ReasonKind.KERNEL: "the kernel reports it, which is closer to the hardware than any library",
-    ReasonKind.ALONE: "{place}; {others_report} something else",
+    ReasonKind.ALONE: "only {place} reports it; {others_report} something else",
     ReasonKind.EXPLAINED_BY: "explained by {failure_class}{on_node}: {why}",
     ReasonKind.EXPLAINS: "it explains {failure_class}: {why}",
     ReasonKind.SHARED_EXPLANATION: "it was logged together with a line that is explained",
@@ -55,7 +55,7 @@ def _merged(reasons: Iterable[Reason]) -> Iterator[Reason]:
     for reason in reasons:
         if reason.kind is ReasonKind.EXPLAINS and isinstance(reason.about, Explanation):
             effects.setdefault(reason.about.why, []).append(reason.about.failure_class)
-        else:
+        elif not (isinstance(reason.about, Alone) and not reason.about.node):
             yield reason
     for why, classes in effects.items():
         *others, last = classes
@@ -116,7 +116,7 @@ def _words(about: About | None) -> dict[str, object]:
             return {"failure_class": about.failure_class}
         case Alone(node, other_nodes):
             others = "1 other node reports" if other_nodes == 1 else f"{other_nodes} other nodes report"
-            return {"place": f"only {node} reports it" if node else "no node reports it", "others_report": others}
+            return {"place": node, "others_report": others}
         case Explanation(failure_class, node, why):
             return {"failure_class": failure_class, "on_node": f" on {node}" if node else "", "why": why}
         case Suspects():

@@ -53,6 +53,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)
+    title = title_of(state, root, suspects, rule.spec if rule else None)
     checks = checks_of(state, root, suspects, rules, context)
     return Incident(
         incident_id=state.incident_id,
@@ -60,7 +61,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         status=state.status,
         failure_class=root.failure_class,
         severity=state.severity,
-        title=title_of(state, root, suspects, rule.spec if rule else None),
+        title=title,
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
@@ -83,7 +84,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         verdict=verdict_of([candidate.signal for candidate in ranked]),
         reopened=state.reopened,
         resolved_by=state.resolved_by,
-        checks=tuple(checks.values()),
+        checks=tuple(check for check in checks.values() if check.answer not in title),
     )
 
 
