@@ -52,6 +52,14 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     log: str = ""
 
 
+def names_job(signal: Signal) -> bool:
+    """Whether a line, a path or an envelope names its job. Elsewhere a plain file's name stands for it.
+
+    Paths and first lines of a plain file name jobs by numbers, as Slurm does.
+    """
+    return bool(signal.job) and (not signal.log or signal.job.replace("_", "").isdigit())
+
+
 def is_cut_traceback(signal: Signal) -> bool:
     """Whether it is a Python traceback that ends before the line with its exception, so that it names no failure."""
     last = _LABELS.sub("", signal.block[-1] if signal.block else signal.text, count=1)

@@ -47,6 +47,6 @@ def test_title_names_this_failure_in_one_line(kind: str, incidents_by_fault: Map
         assert "\n" not in incident.title
 
 
-def test_confidence_tells_faults_apart(incidents_by_fault: Mapping[str, Sequence[Incident]]) -> None:
+def test_confidence_differs_between_faults(incidents_by_fault: Mapping[str, Sequence[Incident]]) -> None:
     found = {incident.root_cause.confidence for incidents in incidents_by_fault.values() for incident in incidents}
     assert len(found) > 5
