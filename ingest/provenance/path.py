@@ -29,10 +29,11 @@ _TORCHRUN_ID = re.compile(r"(?P<id>\d{3,10})_[a-z0-9_]{8}$")
 _ATTEMPT = re.compile(r"attempt_\d{1,6}$")
 _RANK = re.compile(r"(?:^|(?<!local)[-_.])rank[-_]?(?P<rank>\d{1,7})(?=$|[-_.])", re.IGNORECASE)
 _NODE = re.compile(
-    r"(?:(?:node|nid|host|dgx|hgx|compute|cn|worker|trainer|(?:gb|[abh])\d00|mi\d{3}x?)(?:[-_]?[a-z]{1,2})?"
+    r"(?:(?:node|nid|host|dgx|hgx|compute|cn|(?:gb|[abh])\d00|mi\d{3}x?)(?:[-_]?[a-z]{1,2})?"
     r"(?:[-_]?\d{1,6}){1,3}|gpu(?:[-_]?[a-z]{1,2}[-_]?\d{1,6}|[-_]?\d{2,6})(?:-\d{1,6})?|ip(?:-\d{1,3}){4})$",
     re.IGNORECASE | re.ASCII,
 )
+_PROCESS = re.compile(r"(?:worker|trainer)(?:[-_]?[a-z]{1,2})?(?:[-_]?\d{1,6}){1,3}$", re.IGNORECASE | re.ASCII)
 _ANY_NODE = re.compile(r"[a-z][\w.-]{0,60}\d[\w.-]{0,20}$", re.IGNORECASE | re.ASCII)
 _SYSTEM_WORDS = (
     r"kern(?:el)?|kmsg|dmesg|syslog|messages|journal(?:d|ctl)?|slurm(?:ctl|db)?d|kubelet|containerd|daemon|auth|boot"
@@ -60,7 +61,8 @@ def origin_of(file: Path, root: Path) -> Origin:
     is_system = bool(_SYSTEM.search(stem))
     job = "" if is_system else _job_of_file(file, stem) or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
-    is_part = node != "" or rank is not None or _attempt_rank(folders) is not None
+    is_process = any(map(_PROCESS.match, (stem, *folders)))
+    is_part = node != "" or rank is not None or _attempt_rank(folders) is not None or is_process
     origin = Origin(job=job, node=node, rank=rank, is_job_stated=bool(job), is_system=is_system, log=str(file))
     if origin.rank is None and not node:
         origin = msgspec.structs.replace(origin, rank=_attempt_rank(folders))
@@ -89,7 +91,7 @@ def _job_of_file(file: Path, stem: str) -> str:
         return found["id"]
     if slurm_id := slurm_id_in(stem + "."):
         return slurm_id
-    found = _NAME_AND_ID.match(stem) if {".out", ".err"} & set(file.suffixes) and not _NODE.match(stem) else None
+    found = _NAME_AND_ID.match(stem) if {".out", ".err"} & set(file.suffixes) and not _is_one_of_many(stem) else None
     return found["id"] if found and not _DATE.match(found["id"]) else ""
 
 
@@ -104,9 +106,14 @@ def _job_of_folders(folders: Sequence[str]) -> str:
             return found["id"]
         if slurm_id := slurm_id_in(name):
             return slurm_id
-        if depth and not _NODE.match(name) and (found := _NAME_AND_ID.match(name)):
+        if depth and not _is_one_of_many(name) and (found := _NAME_AND_ID.match(name)):
             return found["id"]
     return ""
+
+
+def _is_one_of_many(name: str) -> bool:
+    """Whether it is the name of a node, or of one process of a job."""
+    return bool(_NODE.match(name) or _PROCESS.match(name))
 
 
 def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
@@ -138,7 +145,7 @@ def _family(file: Path, stem: str, folders: Sequence[str], is_part: bool) -> str
         return stem
     names = folders or (file.absolute().parent.name,)
     for name in reversed(names):
-        is_own = name.isdigit() or _NODE.match(name) or _RANK.search(name) or _ATTEMPT.match(name)
+        is_own = name.isdigit() or _is_one_of_many(name) or _RANK.search(name) or _ATTEMPT.match(name)
         if not is_own and name not in _COLLECTIONS:
             return name
     return stem if not is_part else names[0]

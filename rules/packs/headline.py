@@ -41,7 +41,7 @@ def names_in(template: str) -> set[str]:
 
 def headline_faults(spec: RuleSpec) -> Iterator[str]:
     """What is wrong with a rule's headline, and what to write instead."""
-    known = _fields_of(spec) | set(OF_EVERY_SIGNAL)
+    known = fields_a_rule_reads(spec) | set(OF_EVERY_SIGNAL)
     for name in sorted(names_in(spec.headline) - known):
         yield f"{{{name}}}: the rule has no such field: write one of {', '.join(sorted(known))}"
     if re.search(r"[\[\]{}]", _PART.sub("", _PLACE.sub("", spec.headline))):
@@ -51,7 +51,8 @@ def headline_faults(spec: RuleSpec) -> Iterator[str]:
             yield f"[{part}]: a part without a field is always shown: remove the brackets"
 
 
-def _fields_of(spec: RuleSpec) -> set[str]:
+def fields_a_rule_reads(spec: RuleSpec) -> set[str]:
+    """The names of the fields that the rule's signals may have."""
     if spec.when:
         return placeholders(spec.when)
     captured = {name for pattern in (*spec.patterns, *spec.extract) for name in _GROUP.findall(pattern)}

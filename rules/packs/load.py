@@ -18,6 +18,7 @@ from epicenter.rules.packs.headline import headline_faults
 from epicenter.rules.packs.pack_cache import Reading, load_checked, store_checked
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
+from epicenter.rules.packs.steps import step_faults
 from epicenter.rules.packs.table import with_table
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology, read_topology
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -123,6 +124,7 @@ class _Packs:
         if spec.decode and spec.decode not in DECODERS:
             self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
         self.problems += [f"{place}: {spec.id}: headline: {fault}" for fault in headline_faults(spec)]
+        self.problems += [f"{place}: {spec.id}: next_steps: {fault}" for fault in step_faults(spec, spec.next_steps)]
         self._lines_by_rule[spec.id] = file, lines, number
         if row:
             self._replace_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
@@ -10,16 +9,14 @@ from msgspec import structs
 from epicenter.rules.cause.confidence import confidence
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
-from epicenter.rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
+from epicenter.rules.cause.ranking import Candidate, rank
 from epicenter.rules.cause.suspects import Suspects, strongest_suspects
 from epicenter.rules.correlate.attempts import Attempt, recurrence
 from epicenter.rules.correlate.state import IncidentState
-from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.verdict import verdict_of
 from epicenter.rules.model.incident import (
     BlastRadius,
-    ChainLink,
     Cost,
     Evidence,
     Incident,
@@ -30,15 +27,16 @@ from epicenter.rules.model.incident import (
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.report.chain import MAX_TEXT_LENGTH, chain_of, is_dated_back, link_of
 from epicenter.rules.report.checks import checks_of, steps_left
+from epicenter.rules.report.commands import commands_of
 from epicenter.rules.report.evidence import candidates, gaps, missing
 from epicenter.rules.report.fields import fields_of
 from epicenter.rules.report.headline import gpu_of
 from epicenter.rules.report.mismatch import signals_with_mismatch
+from epicenter.rules.report.steps import filled_steps
 from epicenter.rules.report.title import title_of
 
-MAX_SHOWN_PER_CLASS: Final = 3
-MAX_TEXT_LENGTH: Final = 1000
 MAX_BLOCK_LENGTH: Final = 16_000
 
 
@@ -52,9 +50,10 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     causes = [_with_gpu(cause, rules) for cause in candidates(ranked, suspects, sure)]
     cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
-    chain = _chain(ranked, root)
+    chain = chain_of(ranked, root)
     title = title_of(state, root, suspects, rule.spec if rule else None)
     checks = checks_of(state, root, suspects, rules, context)
+    verdict = verdict_of([candidate.signal for candidate in ranked])
     return Incident(
         incident_id=state.incident_id,
         revision=state.revision,
@@ -66,14 +65,14 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
         root_cause=_root_cause(causes[0], culprit, fields_of(root)),
-        chain=tuple(_link(candidate, root) for candidate in chain),
+        chain=tuple(link_of(candidate, ranked[0], is_dated_back(candidate.signal, rules)) for candidate in chain),
         blast_radius=_blast_radius(state, cost),
         progress=state.progress,
         first_seen=iso_from_ns(state.first_onset_ns),
         last_seen=iso_from_ns(state.last_seen_ns),
         signal_count=state.signal_count,
         evidence=tuple(_evidence(candidate.signal) for candidate in chain if candidate.signal.position),
-        next_steps=steps_left(rule.spec.next_steps, rule.spec.checks, checks) if rule else (),
+        next_steps=filled_steps(steps_left(rule.spec.next_steps, rule.spec.checks, checks), culprit) if rule else (),
         action=rule.spec.action if rule else "none",
         merged_into=state.merged_into,
         history=tuple(state.history),
@@ -81,10 +80,11 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         candidates=tuple(causes),
         cost=cost,
         missing=missing(state, ranked, suspects, context),
-        verdict=verdict_of([candidate.signal for candidate in ranked]),
+        verdict=verdict,
         reopened=state.reopened,
         resolved_by=state.resolved_by,
         checks=tuple(check for check in checks.values() if check.answer not in title),
+        commands=commands_of(state, culprit, rule.spec.action, verdict) if rule else (),
     )
 
 
@@ -112,39 +112,6 @@ def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:
         (at_onset.last_step for at_onset in state.at_onset.values() if at_onset.last_step is not None), default=None
     )
     return Attempt.of(state.incident_id, time_ns, root.failure_class, tuple(suspected_nodes), step)
-
-
-def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
-    """The root, and the first few of each class, earliest onset first."""
-    shown: dict[str, int] = {}
-    chain = []
-    for candidate in sorted(ranked, key=_chain_order):
-        failure_class = candidate.signal.failure_class
-        shown[failure_class] = shown.get(failure_class, 0) + 1
-        if shown[failure_class] <= MAX_SHOWN_PER_CLASS or candidate.signal is root:
-            chain.append(candidate)
-    return chain
-
-
-def _chain_order(candidate: Candidate) -> tuple[int, int, str, str, int, str]:
-    """By onset; an explained failure that was noticed by waiting comes at the time of its report."""
-    order = onset_order(candidate.signal)
-    is_reported_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING
-    return (candidate.signal.event_time_ns, *order[1:]) if is_reported_late else order
-
-
-def _link(candidate: Candidate, root: Signal) -> ChainLink:
-    signal = candidate.signal
-    is_consequence = signal.role == "root" and signal is not root and candidate.is_explained
-    return ChainLink(
-        event_time=iso_from_ns(signal.event_time_ns),
-        onset=iso_from_ns(signal.onset_ns),
-        node=signal.node,
-        rank=signal.rank,
-        failure_class=signal.failure_class,
-        role="root" if signal is root else "cascade" if is_consequence else signal.role,
-        text=signal.text[:MAX_TEXT_LENGTH],
-    )
 
 
 def _with_gpu(cause: RankedCause, rules: RuleSet) -> RankedCause:

@@ -24,7 +24,7 @@ from epicenter.sinks.text.humanize import count
 from epicenter.stream.cli.text.incident import incident_line, incident_report
 from epicenter.stream.cli.text.layout import print_hanging
 from epicenter.stream.cli.text.summary import incident_summary
-from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe, watched
+from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, reading, safe, watched
 from epicenter.stream.local.pipeline import Pipeline, read_to_the_end, replay
 from epicenter.stream.process.logs import print_message
 from epicenter.stream.process.shutdown import run_until_signal, stop_on_signals
@@ -65,7 +65,8 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool, is_full: b
     rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
     pipeline = Pipeline(rules, settings.cluster, settings.allowed_lateness_ns, redactor=redactor)
     sources = Sources(paths, host="", follow=False)
-    incidents = replay(pipeline, sources)
+    with reading(paths) as on_batch:
+        incidents = replay(pipeline, sources, on_batch)
     for number, incident in enumerate(incidents):
         if number and not as_json:
             click.echo()
@@ -100,7 +101,8 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, is_full: b
         print_message(f"no log in {', '.join(paths)} yet: waiting for one")
     reader = LocalRunner(settings, rules, sources, Announcer(as_json, is_full), print_message)
     if once:
-        run_until_signal(reader.once())
+        with reading(paths) as reader.on_batch:
+            run_until_signal(reader.once())
     else:
         asyncio.run(_until_stopped(reader))
     read = f"{count(reader.records, 'line')} read, {count(reader.dead, 'dead letter')}"

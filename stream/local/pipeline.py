@@ -103,9 +103,12 @@ def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> It
                 sleep(PAUSE_S)
 
 
-def replay(pipeline: Pipeline, sources: Sources) -> list[Incident]:
+def replay(
+    pipeline: Pipeline, sources: Sources, on_batch: Callable[[Batch], None] = lambda batch: None
+) -> list[Incident]:
     """The final state of every incident in recorded input, first seen first; one that another took over is left out."""
     for batch in read_to_the_end(sources):
+        on_batch(batch)
         pipeline.process(batch)
     pipeline.rest()
     newest = {incident.incident_id: incident for incident in pipeline.flush()}

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic_ns, time_ns
 from typing import Final, TypeVar
 
+from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.source import Source, Sources
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
@@ -36,7 +37,7 @@ Result = TypeVar("Result")
 class LocalRunner:
     """Follows sources, or reads them once, and keeps store and page up to date.
 
-    `on_page` gets the address of the page once it is served.
+    `on_page` gets the address of the page once it is served. `on_batch` gets each batch that is read.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class LocalRunner:
         self._show = show
         self._report = report
         self._on_page = on_page
+        self.on_batch: Callable[[Batch], None] = lambda batch: None
         self._store = Store(settings.store_dsn)
         self._writer = LocalStoreWriter(self._store, rules, report)
         self._pipeline = Pipeline(
@@ -143,6 +145,7 @@ class LocalRunner:
             if batch := source.read(time_ns()):
                 lagging.append(source.name)
                 self._newest_read_ns = monotonic_ns()
+                self.on_batch(batch)
                 found.append(self._pipeline.process(batch))
                 await asyncio.sleep(0)
         await self._write(found)

@@ -27,7 +27,7 @@ from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.dead_letters import StoredDeadLetters, dead_letter_of
 from epicenter.sinks.clickhouse.errors import StoreInUseError
 from epicenter.sinks.clickhouse.migrate import migrate, plan, read_migrations
-from epicenter.sinks.clickhouse.named import named_incident
+from epicenter.sinks.clickhouse.named import UnknownIdError, named_incident
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.unit.sinks.clickhouse.test_rows import MINUTE_NS, XidFacts, a_dead_letter, a_match, an_incident
@@ -311,8 +311,10 @@ def test_an_incident_is_found_by_a_unique_id_prefix(client: Client, sink: ClickH
     sink.write(incidents=[an_incident(unique + "0"), an_incident(unique + "01"), an_incident(unique + "1")])
 
     def found(incident_id: str) -> str | None:
-        incident = named_incident(client, incident_id)
-        return incident.incident_id if incident else None
+        try:
+            return named_incident(client, incident_id).incident_id
+        except UnknownIdError:
+            return None
 
     assert found(unique + "0") == unique + "0"
     assert found(unique + "01") == unique + "01"

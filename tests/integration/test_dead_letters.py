@@ -240,7 +240,7 @@ def stored_nodes(cluster: Cluster) -> set[str]:
         (["list", "--since", "yesterday"], 2, "write how long ago, such as 2h"),
         (["list"], 66, "no store here yet"),
         (["list", "--store", "http://127.0.0.1:9/x"], 69, "store is unreachable"),
-        (["show", "../x"], 66, "not the id of a dead letter"),
+        (["show", "../x"], 66, "not an id"),
     ],
 )
 def test_exit_codes(arguments: list[str], code: int, message: str, tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from epicenter.ingest.simulate import Scenario, write_all
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster, Worker, brief, records_of
+from tests.support.logs import kernel, vector
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
+XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 HISTORY = ("signals", "progress", "placements", "capacity_events", "measurements", "evidence_gaps")
 QUERY_CODE = "import json, sys; from epicenter.sinks.clickhouse.client import connect; client = connect(sys.argv[1]);"
@@ -136,6 +138,17 @@ def test_kill_9_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> Non
     assert 0 < again.metric("epicenter_records_total") <= len(records) - half
     assert after == settled(undisturbed, [undisturbed.start_worker()], wanted)
     assert rows(disturbed) == rows(undisturbed)
+
+
+def test_workers_are_ready_with_partitions_or_as_spares_and_count_open_incidents(clusters: Any) -> None:
+    cluster = clusters()
+    workers = [cluster.start_worker(), cluster.start_worker()]
+    ok = {"status": "ok"}
+    eventually(lambda: all(json.loads(worker.get("/readyz") or "{}") == ok for worker in workers), 90, "ready workers")
+    assert [json.loads(worker.get("/livez")) for worker in workers] == [ok, ok]
+    cluster.feed([("n1", kernel("n1", 1, XID)), ("n1", vector("n1", 60, "a minute later", "A"))])
+    eventually(lambda: sum(worker.metric("epicenter_incidents_open") for worker in workers) == 1, 90, "one is open")
+    assert sum(worker.metric("epicenter_incidents_total") for worker in workers) == 1
 
 
 def test_commands_of_the_operations_guide_run(clusters: Any) -> None:

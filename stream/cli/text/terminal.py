@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.collect.files import is_packed, log_files
 from epicenter.sinks.text.sanitize import sanitize
 
 SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
@@ -30,17 +39,37 @@ def safe(text: object, longest: int = MAX_LINE_LENGTH) -> str:
     return escape(shown if len(shown) <= longest else shown[: longest - 1] + "…")
 
 
-def watched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterator[Batch]:
-    """The same batches, with a progress bar of bytes on standard error if that is a terminal."""
+@contextmanager
+def reading(paths: Iterable[str]) -> Iterator[Callable[[Batch], None]]:
+    """A progress bar of the bytes of these files and folders, with rate and time left; it gets each batch that is read.
+
+    It is drawn on standard error if that is a terminal, and never on standard output.
+    """
     if not sys.stderr.isatty():
-        yield from batches
+        yield lambda batch: None
         return
-    total_bytes = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=total_bytes or None)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    shown = Console(stderr=True)
+    with Progress(*columns, console=shown, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
+        task = bar.add_task("reading", total=_total_bytes(paths))
+        yield lambda batch: bar.update(task, advance=size_bytes(batch.values))
+
+
+def watched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterator[Batch]:
+    """The same batches, with a progress bar."""
+    with reading(paths) as show:
         for batch in batches:
-            bar.update(task, advance=size_bytes(batch.values))
+            show(batch)
             yield batch
+
+
+def _total_bytes(paths: Iterable[str]) -> int | None:
+    """The bytes to read; None if they are not known, as for a pipe or a packed file."""
+    names = [Path(path) for path in paths]
+    files = [file for name in names for file in (log_files(name) if name.is_dir() else [name])]
+    if not files or any(is_packed(file) or not file.is_file() for file in files):
+        return None
+    return sum(file.stat().st_size for file in files)
 
 
 def size_bytes(values: Sequence[bytes]) -> int:

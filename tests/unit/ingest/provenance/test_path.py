@@ -56,7 +56,7 @@ def test_without_a_job_the_lines_have_a_name_in_common(path: str, job: str) -> N
     [
         ("node0007/worker.log", "node0007"),
         ("gpu-a-12.log", "gpu-a-12"),
-        ("worker-3.log", "worker-3"),
+        ("worker-3.log", ""),
         ("ip-10-0-3-17/kern.log", "ip-10-0-3-17"),
         ("kern-node17.log", "node17"),
         ("dgx-56.kern.log", "dgx-56"),

@@ -541,7 +541,7 @@ def test_replay_leaves_out_merged_incidents(tmp_path: Path, run: Any) -> None:
 
 def test_replay_prints_incidents_in_full(logs: Path, run: Any) -> None:
     _, out, _ = run("replay", "--full", logs)
-    assert "root cause  xid-79 on n1" in out and "confidence 95%" in out
+    assert "root cause  xid-79 on n1" in out and "confidence 98%" in out
     assert "1. Drain the node" in out
     assert "job A: last step 4 at 09:00:20, 5 s a step" in out
 
