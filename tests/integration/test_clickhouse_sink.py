@@ -106,7 +106,7 @@ def test_two_workers_may_migrate_at_once(dsn: str, client: Client) -> None:
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(migrate, clients))
     assert plan(clients[0]) == []
-    count = clients[0].query("SELECT count() FROM system.tables WHERE database = currentDatabase()")[0][0]
+    tables = {name for (name,) in clients[0].query("SELECT name FROM system.tables WHERE database = currentDatabase()")}
     others = {
         "schema_migrations",
         "acknowledgements",
@@ -115,7 +115,7 @@ def test_two_workers_may_migrate_at_once(dsn: str, client: Client) -> None:
         "match_rates",
         "match_rates_from_matches",
     }
-    assert count == len({*COLUMNS, *others})
+    assert tables == {*COLUMNS, *others}
     for worker in clients:
         worker.close()
 
