@@ -32,7 +32,7 @@ def incident_rows(incidents: Sequence[Incident], actions: Mapping[str, str], now
 
 
 def piped_line(incident: Incident, action: str) -> str:
-    """An incident on one line for other programs; what operators did stands at the end."""
+    """An incident on one line for other programs; what operators did is at the end."""
     return f"{incident_line(incident)}{f'  {safe(action)}' if action else ''}"
 
 
