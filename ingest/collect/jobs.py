@@ -124,6 +124,11 @@ def _by_slurm_id(slurm_id: str, outputs: Path) -> list[JobLogs]:
     found = sorted(outputs.glob(f"{slurm_id}-*"))
     folders = {path.name: _of_folder(path, slurm_id) for path in found if is_job(path)}
     logs = {path.stem: _of_log(path, slurm_id) for path in found if path.suffix == ".log" and path.is_file()}
+    by_slurm = [folder / f"slurm-{slurm_id}.out" for folder in (outputs, Path())]
+    logs |= {path.stem: _of_log(path, slurm_id) for path in by_slurm if path.is_file()}
     if not folders and not logs:
-        raise InputError(f"{slurm_id}: no {outputs}/{slurm_id}-* here: give the path, or --outputs FOLDER")
+        raise InputError(
+            f"{slurm_id}: no {outputs}/{slurm_id}-* and no slurm-{slurm_id}.out, there or here: "
+            "give the path, or --outputs FOLDER"
+        )
     return [job for _, job in sorted((logs | folders).items())]

@@ -18,7 +18,7 @@ from epicenter.rules.packs.headline import headline_faults
 from epicenter.rules.packs.pack_cache import Reading, load_checked, store_checked
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
-from epicenter.rules.packs.steps import step_faults
+from epicenter.rules.packs.steps import OF_EVERY_STEP, place_faults, step_faults
 from epicenter.rules.packs.table import with_table
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology, read_topology
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -80,6 +80,7 @@ class _Packs:
         self.reading = Reading()
         self.rules: dict[str, Rule] = {}
         self.edges: list[EdgeSpec] = []
+        self.advice: dict[str, tuple[str, ...]] = {}
         self._place_by_edge: dict[int, str] = {}
         self._off: set[str] = set()
         self._has_unread = False
@@ -88,7 +89,7 @@ class _Packs:
     def rule_set(self, topology: Topology = NO_TOPOLOGY) -> RuleSet:
         """All rules, sorted by id, and the edges."""
         rules = tuple(sorted(self.rules.values(), key=lambda rule: rule.spec.id))
-        return RuleSet(rules, tuple(self.edges), topology)
+        return RuleSet(rules, tuple(self.edges), topology, advice=self.advice)
 
     def add(self, document: Document | None) -> Document | None:
         """Add a pack and return it; None is a pack that can't be read."""
@@ -102,6 +103,8 @@ class _Packs:
             if not self._switch_off(rule_id):
                 place = f"{file}:{line_of(lines, ('off', number))}"
                 self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
+        for failure_class, steps in pack.advice.items():
+            self._add_advice(failure_class, steps, f"{file}:{line_of(lines, ('advice', failure_class))}: advice")
         for number, spec in enumerate(pack.rules):
             self._add_rule(spec, file, lines, number)
         for number, edge in enumerate(pack.expanded_edges()):
@@ -130,6 +133,14 @@ class _Packs:
             self._replace_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))
         else:
             self.rules[spec.id] = with_table(spec, place, file, self.reading, self.problems)
+
+    def _add_advice(self, failure_class: str, steps: tuple[str, ...], place: str) -> None:
+        self.advice[failure_class] = (*self.advice.get(failure_class, ()), *steps)
+        self.problems += [f"{place}: {failure_class}: {fault}" for fault in place_faults(steps, OF_EVERY_STEP)]
+        if not vocabulary().knows(failure_class):
+            self.problems.append(
+                f"{place}: class {failure_class} is unknown: use a class of rules/packs/vocabulary.yaml"
+            )
 
     def _add_edge(self, edge: EdgeSpec, place: str) -> None:
         self.edges.append(edge)

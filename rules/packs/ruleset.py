@@ -129,7 +129,7 @@ class RuleSet:
 
     Rules of tables are found `by_id` only: the rule with the table selects their lines. Patterns of `beside_failures`
     rules come last and are not in `expressions`. `digest` is that of the `files`. `marks` are patterns of no rule,
-    searched for together with `expressions`.
+    searched for together with `expressions`. `advice` are a site's next steps, by class.
     """
 
     rules: tuple[Rule, ...]
@@ -138,6 +138,7 @@ class RuleSet:
     files: tuple[str, ...] = ()
     digest: str = ""
     marks: tuple[str, ...] = ()
+    advice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     by_id: dict[str, Rule] = field(init=False)
 
     def __post_init__(self) -> None:

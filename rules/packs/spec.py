@@ -240,11 +240,13 @@ class EdgeSpec(Strict):
 class PackSpec(Strict):
     """One file of rules and causal edges.
 
-    `off` switches off rules of earlier packs, by id. `groups` names lists of classes for the edges of this file.
+    `off` switches off rules of earlier packs, by id. `advice` adds next steps of your site, by class. `groups` names
+    lists of classes for the edges of this file.
     """
 
     pack: str
     off: tuple[str, ...] = ()
+    advice: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     rules: tuple[RuleSpec, ...] = ()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     edges: tuple[EdgeSpec, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from epicenter.rules.packs.headline import fields_a_rule_reads
@@ -24,7 +24,12 @@ def with_places(step: str, value_of: Callable[[str], str]) -> str:
 
 def step_faults(spec: RuleSpec, steps: Sequence[str]) -> Iterator[str]:
     """Placeholders that can't be filled in, and what to write instead."""
-    known = sorted(fields_a_rule_reads(spec) | set(OF_EVERY_STEP))
+    yield from place_faults(steps, fields_a_rule_reads(spec) | set(OF_EVERY_STEP))
+
+
+def place_faults(steps: Sequence[str], names: Collection[str]) -> Iterator[str]:
+    """Placeholders that are none of the names, or that are not bare."""
+    known = sorted(names)
     for step in steps:
         for command in _COMMAND.findall(step):
             for place in _PLACE.finditer(command):

@@ -53,6 +53,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     chain = chain_of(ranked, root)
     title = title_of(state, root, suspects, rule.spec if rule else None)
     checks = checks_of(state, root, suspects, rules, context)
+    steps = steps_left(rule.spec.next_steps, rule.spec.checks, checks) if rule else ()
     verdict = verdict_of([candidate.signal for candidate in ranked])
     return Incident(
         incident_id=state.incident_id,
@@ -72,7 +73,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         last_seen=iso_from_ns(state.last_seen_ns),
         signal_count=state.signal_count,
         evidence=tuple(_evidence(candidate.signal) for candidate in chain if candidate.signal.position),
-        next_steps=filled_steps(steps_left(rule.spec.next_steps, rule.spec.checks, checks), culprit) if rule else (),
+        next_steps=filled_steps((*steps, *rules.advice.get(root.failure_class, ())), culprit),
         action=rule.spec.action if rule else "none",
         merged_into=state.merged_into,
         history=tuple(state.history),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from epicenter.rules.packs.steps import with_places
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.triage.assessment import Assessment
 from epicenter.rules.triage.primary import is_cancellation
 
 _MORE: Final = {
-    "container-pull-fail": ("Check the image's name in container_env.sh.",),
-    "nccl-nic-fail": ("Check the logic of choose_nccl_socket_ifname.sh.",),
-    "model-not-found": ("For a new model, write a configuration: docs/model-configs.md.",),
+    "container-pull-fail": ("Check the image's name and tag, and the registry's credentials.",),
+    "nccl-nic-fail": ("Check that NCCL_SOCKET_IFNAME names an interface that every node has: `ip -br addr`.",),
     "train-timeout": ("Rule out a hang: check whether the job still completed steps at the end.",),
     "heartbeat-timeout": (
         "Set jax_distributed_heartbeat_timeout_seconds to several hours (14400), so it never ends healthy training.",
-        "Watch the steps instead (slurm_job_monitor.sh -j ID): heartbeats do not detect hangs.",
-        "Background: docs/jax-heartbeat-false-positive-postmortem.md.",
+        "Watch the steps instead: heartbeats do not detect hangs.",
     ),
     "oom-host": (
         "Reduce per_device_batch_size, or set remat_policy=full.",
@@ -28,25 +27,25 @@ _MORE: Final = {
     ),
     "nccl-timeout": (
         "Check the network (ip link, ethtool -S, RDMA counters) and whether the same nodes fail repeatedly.",
-        "Run again with NCCL_DEBUG=INFO (_env_NCCL_DEBUG=INFO in maxtext-slurm).",
+        "Run again with `NCCL_DEBUG=INFO`.",
     ),
     "xla-compile-fail": (
-        "Check the XLA flags in train_env.sh; _env_ENABLE_XLA_DUMP=1 saves the program that fails.",
+        "Check XLA_FLAGS; `XLA_FLAGS=--xla_dump_to=/tmp/xla` saves the program that fails.",
         "Make the model smaller until it compiles, to find the part that fails.",
     ),
     "python-exception": ("Check for a known problem of the framework, and check the configuration's parameters.",),
     "signal-kill": (
-        "Look for core files in the job's folder, the outputs folder, and COREDUMP_EXTRA_DIRS of container_env.sh.",
-        "Open one in the same container: gdb python3 CORE (docs/debugging.md).",
+        "Look for core files in the job's folder, and where /proc/sys/kernel/core_pattern says.",
+        "Open one in the same container: `gdb python3 CORE`.",
     ),
     "sigkill": (
         "SIGKILL leaves no core file: check the host's memory first, then who or what may have ended the job.",
     ),
     "node-fail": ("For exit code 137, suspect memory; for 134 and 139, look for core files.",),
-    "ray-start-fail": ("Training continues without Ray: fix it only if you need its dashboards.",),
-    "unknown-death": ("If it happens again, run with RAY=1 to record metrics of the nodes.",),
+    "ray-start-fail": ("If Ray serves only metrics, training may go on without it; check the steps.",),
+    "unknown-death": ("If it happens again, record the metrics of its nodes: host memory, GPU power and errors.",),
 }
-"""Steps of the job-log-triage table that belong to its launcher and configuration, by class or parent class."""
+"""Steps that anybody can take, by class or parent class. A site's own are the `advice` of its packs."""
 
 
 def next_steps(assessment: Assessment) -> tuple[str, ...]:
@@ -64,7 +63,10 @@ def next_steps(assessment: Assessment) -> tuple[str, ...]:
 
 
 def _of_rule(assessment: Assessment) -> tuple[str, ...]:
-    return assessment.spec.next_steps if assessment.spec else ()
+    incident, spec = assessment.incident, assessment.spec
+    if spec and incident and incident.incident.root_cause.rule == spec.id:
+        return incident.incident.next_steps
+    return tuple(with_places(step, str.upper) for step in spec.next_steps) if spec else ()
 
 
 def _more(assessment: Assessment) -> tuple[str, ...]:
@@ -81,23 +83,19 @@ def _for_hang(assessment: Assessment) -> tuple[str, ...]:
         steps += ("Open the Ray dashboard (port 8265): each actor's status and stack show which collective hangs.",)
     if is_ray or story.artifacts:
         steps += (
-            "Query Prometheus at the time of the stop: ray_node_gpus_utilization at 100 % while hw_gpu_power_watts is "
-            "low means spinning in a collective; hw_tcp_retransmits_total and RDMA counters show a network event.",
+            "Look at the metrics of the time of the stop: GPUs at full use and low power spin in a collective; TCP "
+            "retransmits and RDMA errors show a network event.",
         )
     if is_live:
-        steps += (f"End the job: scancel {job}",)
-    return (
-        *steps,
-        "Submit it again with NCCL_DEBUG=INFO (_env_NCCL_DEBUG=INFO in maxtext-slurm).",
-        f"Watch its steps to detect a hang early: slurm_job_monitor.sh -j {'ID' if not is_live else job}",
-    )
+        steps += (f"End the job: `scancel {job}`",)
+    return (*steps, "Submit it again with `NCCL_DEBUG=INFO`, and watch its steps to detect a hang early.")
 
 
 def _at_scheduler(assessment: Assessment) -> tuple[str, ...]:
     job = assessment.story.slurm_id
     if assessment.primary != "unknown-death" or not job:
         return ()
-    return (f"scontrol show job {job}, or sacct -j {job} -o State,ExitCode,Reason,NodeList",)
+    return (f"Ask Slurm: `scontrol show job {job}`, or `sacct -j {job} -o State,ExitCode,Reason,NodeList`",)
 
 
 def _cores(assessment: Assessment) -> tuple[str, ...]:

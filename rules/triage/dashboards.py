@@ -20,7 +20,7 @@ def dashboards(story: Story, status: Status) -> tuple[str, ...]:
     port = _port(story)
     if not status.is_live:
         lines = ["The job has ended, so its dashboards are gone: do not query them."]
-        lines += [f"Saved metrics: utils/prometheus.sh view {metrics_folder or _folder(story)}"]
+        lines += [f"Saved metrics: open a Prometheus on {metrics_folder or _folder(story)} (--storage.tsdb.path)"]
         return tuple([*lines, f"Tunnel while it ran ({host}, Prometheus port {port}): {tunnel}"] if tunnel else lines)
     return (
         *((f"Tunnel to run on your machine: {tunnel}",) if tunnel else ()),

@@ -79,4 +79,4 @@ def _silence_before(story: Story, heartbeat: Finding) -> str:
 def _metrics(story: Story) -> str:
     if any(name.endswith("prometheus") for name in story.artifacts):
         return "yes, in prometheus/: GPU use, TCP retransmits, I/O pressure and memory show whether tasks were healthy"
-    return "none next to the log; a run with RAY=1 records them"
+    return "none next to the log"

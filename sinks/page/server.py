@@ -73,6 +73,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.post("/api/incidents/acknowledgements", actions.acknowledge_all),
             web.post("/api/incidents/silences", actions.silence_all),
             web.get("/api/silences", pages.api_silences),
+            web.get("/api/acknowledgements", pages.api_acknowledgements),
             web.post("/api/silences", actions.silence),
             web.post("/api/silences/{id}/end", actions.end_silence),
             web.static("/static", STATIC),
@@ -162,6 +163,10 @@ class _Pages:
         """Active silences; with `all=1` expired ones too."""
         after_ns = 0 if request.query.get("all") == "1" else time_ns()
         return json_response(await self._query(lambda client: operator_actions.list_silences(client, after_ns)))
+
+    async def api_acknowledgements(self, request: web.Request) -> web.Response:
+        """Every acknowledgement, oldest first."""
+        return json_response(await self._query(operator_actions.list_acknowledgements))
 
     async def api_ranks(self, request: web.Request) -> web.Response:
         """A job's ranks in columns, for the grid."""

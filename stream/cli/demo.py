@@ -184,7 +184,7 @@ def _open_browser(url: str) -> None:
 def compare(incidents: list[Incident], scenario: Scenario, is_full: bool) -> bool:
     """Print the truth and what was found; whether they agree."""
     for incident in incidents:
-        print_incident(incident, as_json=False, is_full=is_full, more="run the demo with --full")
+        print_incident(incident, as_json=False, is_full=is_full, more="demo --full")
         click.echo()
     fault = next(iter(truth_of(scenario).faults), None)
     if fault is None or not fault.incident:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 import click
+import msgspec
 
 from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, FULL, JSON, OUTPUT_PATH, STORE, settings_of, writing
@@ -45,8 +47,6 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     from epicenter.sinks.page.search import ListQuery
     from epicenter.sinks.text.incident_document import incident_of
     from epicenter.stream.cli.one_machine import print_document
-    from epicenter.stream.cli.text.incident import incident_line
-    from epicenter.stream.cli.text.terminal import console
     from epicenter.stream.process.logs import print_message
     from epicenter.stream.store.lookup import from_page, from_store
 
@@ -55,11 +55,56 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     found = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
     if found is None:
         found = from_store(settings, lambda client: reading.find_incidents(client, query.store_filter(), limit))
-    for document in found:
-        incident = incident_of(document, "page")
-        print_document(incident, as_json, lambda shown: console().print(incident_line(shown)))
+    listed = [incident_of(document, "page") for document in found]
+    if as_json:
+        for incident in listed:
+            print_document(incident, as_json, print)
+    elif listed:
+        _print_list(settings, listed)
     if not found:
         print_message("no incidents")
+
+
+def _print_list(settings: Settings, listed: list[Incident]) -> None:
+    """Rows with a header on a terminal; in a pipe a line each."""
+    from epicenter.stream.cli.text.incident_list import incident_rows, piped_line
+    from epicenter.stream.cli.text.layout import print_hanging
+    from epicenter.stream.cli.text.terminal import console
+
+    shown, now_ns = console(), time_ns()
+    actions = _actions(settings, listed, now_ns)
+    if shown.is_terminal:
+        print_hanging(shown, incident_rows(listed, actions, now_ns))
+        return
+    for incident in listed:
+        shown.print(piped_line(incident, actions.get(incident.incident_id, "")))
+
+
+def _actions(settings: Settings, listed: list[Incident], now_ns: int) -> dict[str, str]:
+    """Who acknowledged or silenced each incident, in words, by incident id."""
+    from epicenter.rules.alerts.silences import Silence, silenced_by
+    from epicenter.rules.model.notification import Acknowledgement
+    from epicenter.rules.model.times import iso_from_ns
+    from epicenter.sinks.clickhouse import operator_actions
+    from epicenter.stream.store.lookup import from_page, from_store
+
+    answers = [from_page(settings, f"api/{name}") for name in ("acknowledgements", "silences")]
+    if None in answers:
+        answers = [
+            from_store(settings, operator_actions.list_acknowledgements),
+            from_store(settings, lambda client: operator_actions.list_silences(client, now_ns)),
+        ]
+    given = msgspec.convert(answers[0] or [], list[Acknowledgement])
+    silences = msgspec.convert(answers[1] or [], list[Silence])
+    active = operator_actions.active_acknowledgements(given)
+    words: dict[str, list[str]] = {}
+    for incident in listed:
+        parts = words[incident.incident_id] = []
+        if acknowledgement := active.get(incident.incident_id):
+            parts.append(f"acknowledged by {acknowledgement.who}")
+        if silence := silenced_by(silences, incident, now_ns):
+            parts.append(f"silenced by {silence.who} until {iso_from_ns(silence.ends_ns)[:16]}Z")
+    return {incident_id: ", ".join(parts) for incident_id, parts in words.items() if parts}
 
 
 @incidents.command("show")

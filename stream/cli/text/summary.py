@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from epicenter.ingest.parse.prefix import peel
 from epicenter.rules.model.incident import ChainLink, Incident
@@ -22,7 +22,7 @@ MAX_STEPS: Final = 4
 MAX_PROOFS: Final = 5
 MAX_PROOF_ROWS: Final = 2
 MAX_NAMED_NODES: Final = 2
-MAX_NODE_COLUMNS: Final = 16
+MAX_NODE_COLUMNS: Final = 24
 
 
 def incident_summary(incident: Incident, more: str = "--full") -> Iterator[Line]:
@@ -85,8 +85,8 @@ def _proof(view: IncidentView, more: str) -> Iterator[Line]:
     yield from heading("Proof")
     columns = min(MAX_NODE_COLUMNS, max((cell_len(sanitize(group[0].node)) for group in groups), default=0))
     for first, *others in groups:
-        node = sanitize(first.node)
-        left = f"  {date_and_clock(first.event_time)[11:]} {node}{' ' * (columns - cell_len(node))} "
+        node = set_cell_size(sanitize(first.node), columns)
+        left = f"  {date_and_clock(first.event_time)[11:]} {node} "
         yield Line(left, safe(peel(first.text).body), _alike(first, others), MAX_PROOF_ROWS)
     hidden = len(view.chain) - sum(map(len, groups))
     left_out = (count(hidden, "more line") if hidden else "", _other_candidates(view))
@@ -123,6 +123,6 @@ def _shown_groups(incident: Incident) -> list[list[ChainLink]]:
 def _alike(first: ChainLink, others: Sequence[ChainLink]) -> str:
     if not others:
         return ""
-    nodes = sorted({link.node for link in others if link.node} - {first.node})
+    nodes = sorted({link.node for link in others if link.node} - {first.node}, key=lambda node: (len(node), node))
     named = ", ".join(nodes) if len(nodes) <= MAX_NAMED_NODES else f"{nodes[0]} … {nodes[-1]}"
     return f"[dim](and {len(others)} more like it{safe(f' on {named}') if nodes else ''})[/]"

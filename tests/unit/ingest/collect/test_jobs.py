@@ -58,7 +58,7 @@ def test_an_array_task_is_found_by_its_id(outputs: Path) -> None:
 
 
 def test_an_unknown_id_is_refused_with_the_folders_searched(outputs: Path) -> None:
-    with pytest.raises(InputError, match=r"^1234: no .*/outputs/1234-\* here: give the path, or --outputs FOLDER$"):
+    with pytest.raises(InputError, match=r"^1234: no .*/outputs/1234-\* and no slurm-1234\.out, there or here: give the path, or --outputs FOLDER$"):
         jobs_at("1234", outputs)
 
 
@@ -132,3 +132,13 @@ def test_files_next_to_a_log_are_listed(outputs: Path) -> None:
         f"{NAME}/core.4711",
         "core.12",
     ]
+
+
+def test_a_slurm_id_finds_the_log_that_slurm_names_itself(outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(outputs.parent)
+    for folder in (outputs, outputs.parent):
+        log = folder / "slurm-4243.out"
+        log.write_text("", "utf-8")
+        (job,) = jobs_at("4243", outputs)
+        assert (job.files[0].resolve(), job.slurm_id) == (log, "4243")
+        log.unlink()

@@ -74,12 +74,12 @@ def test_the_summary_shows_the_job_s_progress() -> None:
 # next steps
 
 STEPS = {
-    "hang": (AT_300, LATE, "RUNNING", ["scancel 7877", "NCCL_DEBUG=INFO", "slurm_job_monitor.sh -j 7877"]),
+    "hang": (AT_300, LATE, "RUNNING", ["`scancel 7877`", "NCCL_DEBUG=INFO", "watch its steps"]),
     "ended-hang": ([*AT_300, scancel(LATE), *summary(143, CANCELLED)], None, "", ["NCCL_DEBUG=INFO"]),
     "out-of-gpu-memory": ([*AT_300, TRACEBACK, OOM, *FAILED], None, "", ["per_device_batch_size", "remat_policy=full"]),
     "node-fail": ([*AT_300, node_exit(3, 139), *FAILED], None, "", ["core files"]),
     "cancelled": ([*AT_300, scancel(1510), *summary(143, CANCELLED)], None, "", ["Nothing to fix"]),
-    "unknown-death": (AT_300, LATE, "", ["scontrol show job 7877", "RAY=1"]),
+    "unknown-death": (AT_300, LATE, "", ["`scontrol show job 7877`", "record the metrics"]),
     "train-timeout": (
         [*AT_300, stage("Training TIMEOUT (9s/9s)"), *FAILED],
         None,
@@ -132,7 +132,7 @@ def test_the_port_of_the_tunnel_is_used_when_prometheus_has_none() -> None:
 def test_an_ended_job_has_no_dashboards() -> None:
     shown = report_on([*RAY, *FAILED]).dashboards
     assert shown[0] == "The job has ended, so its dashboards are gone: do not query them."
-    assert shown[1] == "Saved metrics: utils/prometheus.sh view JOB_FOLDER/prometheus"
+    assert shown[1] == "Saved metrics: open a Prometheus on JOB_FOLDER/prometheus (--storage.tsdb.path)"
 
 
 def test_a_job_without_ray_has_none() -> None:
@@ -142,9 +142,9 @@ def test_a_job_without_ray_has_none() -> None:
 def test_next_steps_of_a_hanging_ray_job_name_its_dashboard() -> None:
     next_steps = "\n".join(report_on(RAY, LATE, "RUNNING").next_steps)
     assert "Ray dashboard (port 8265)" in next_steps
-    assert "ray_node_gpus_utilization" in next_steps
+    assert "spin in a collective" in next_steps
 
 
 def test_metrics_next_to_the_log_are_named() -> None:
     shown = report_on([*AT_300, *FAILED], LATE, artifacts=("outputs/7877-llama/prometheus",)).dashboards
-    assert "utils/prometheus.sh view outputs/7877-llama/prometheus" in shown[1]
+    assert "open a Prometheus on outputs/7877-llama/prometheus" in shown[1]
