@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from epicenter.rules.model.records import LogEvent, Match, Position
 from epicenter.rules.model.signals import Signal
-from epicenter.rules.model.times import is_known
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -27,7 +26,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         severity=spec.severity,
         role=spec.role,
         event_time_ns=event.event_time_ns,
-        onset_ns=event.event_time_ns - (rule.waited_ns(fields) if is_known(event.event_time_ns) else 0),
+        onset_ns=event.event_time_ns - (rule.waited_ns(fields) if event.has_own_time else 0),
         cluster=event.cluster,
         node=fields.get(_NODE_FIELD) or ("" if _is_reported_elsewhere(event, spec) else event.node),
         source=event.source or _source(rule),

@@ -24,6 +24,7 @@ SHIPPER_SILENT: Final = "shipper-silent"
 BUFFERED: Final = "buffered"
 FINISHED: Final = "finished"
 CANCELLED: Final = "cancelled"
+FAILED: Final = "failed"
 
 STRENGTH: Final = {HUNG: 1, STRAGGLER: 2, RANK_DEAD: 3, CUT_OFF: 4, NODE_DEAD: 5}
 """A later check replaces a verdict only by a stronger one."""

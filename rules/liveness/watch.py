@@ -27,6 +27,7 @@ from epicenter.rules.liveness.timers import (
 from epicenter.rules.liveness.verdict import (
     BUFFERED,
     CANCELLED,
+    FAILED,
     FINISHED,
     HUNG,
     SHIPPER_SILENT,
@@ -152,7 +153,8 @@ class LivenessWatch(msgspec.Struct):
         seen = [] if is_finished and not watch.progress.is_stalled else self._final_verdicts(watch, time_ns)
         watch.progress.end(is_finished)
         watch.end = end
-        name, last = FINISHED if is_finished else CANCELLED, watch.progress.last_step
+        has_failed = end in (JobEnd.FAILED, JobEnd.TIME_LIMIT)
+        name, last = FINISHED if is_finished else FAILED if has_failed else CANCELLED, watch.progress.last_step
         text = "it reported no step" if last is None else f"the last step was {last}"
         self._record(watch, Finding(name, text=text), time_ns)
         return seen
@@ -287,7 +289,7 @@ class LivenessWatch(msgspec.Struct):
 
     def _record(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
         recorded = Verdict.of(watch, finding, now_ns)
-        if finding.verdict in (watch.verdict, STRAGGLER, FINISHED, CANCELLED):
+        if finding.verdict in (watch.verdict, STRAGGLER, FINISHED, FAILED, CANCELLED):
             watch.named_node, watch.named_rank, watch.verdict_text = finding.node, finding.rank, finding.text
         self._show(job_key(recorded.cluster, recorded.job, watch.progress.node), watch, now_ns)
         self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], recorded]

@@ -20,6 +20,7 @@ def heartbeat_checks(story: Story, run: RunFacts, heartbeat: Finding) -> list[Ch
     alive, stepping = _self_reported(story, reported_dead), _still_stepping(story, reported_dead)
     earlier = [_error_on_task(signal) for signal in run.deaths[:_SHOWN]]
     return [
+        Check("Real death or false alarm?", _verdict(earlier, [*alive, *stepping])),
         Check("Which tasks were reported dead?", numbers(reported_dead) or "the log does not name them"),
         Check(
             "Did one of them report the error itself?",
@@ -34,7 +35,6 @@ def heartbeat_checks(story: Story, run: RunFacts, heartbeat: Finding) -> list[Ch
         ),
         Check("Had the job stalled before?", _silence_before(story, heartbeat)),
         Check("Are there metrics of that time?", _metrics(story)),
-        Check("Real death or false alarm?", _verdict(earlier, [*alive, *stepping])),
     ]
 
 
@@ -50,7 +50,7 @@ def _verdict(earlier: list[str], alive: list[int]) -> str:
         return "a real death: the earlier error is the cause"
     if alive:
         return "a false alarm: a task that was reported dead was alive"
-    return "most likely a false alarm: no line shows a death"
+    return "not known: no line of those tasks shows a death, or that they lived on"
 
 
 def _self_reported(story: Story, reported_dead: list[int]) -> list[int]:

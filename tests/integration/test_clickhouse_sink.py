@@ -114,6 +114,7 @@ def test_two_workers_may_migrate_at_once(dsn: str, client: Client) -> None:
         "silences",
         "match_rates",
         "match_rates_from_matches",
+        "job_states",
     }
     assert tables == {*COLUMNS, *others}
     for worker in clients:
