@@ -48,6 +48,9 @@ _TASK = r" {0,6}(?:P\d{1,4} {1,4})?(?P<speaker>(?P<task>\d{1,7})): "
 _STREAM = r"<(?P<stream>stdout|stderr|stddiag)>: ?"
 _IP = r"(?:, ip=[\w.:]{2,45})?"
 
+_PROGRESS = r"(?=(?:\| ?)?(?:[Gg]lobal[ _])?(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|ITER|[Ee]poch|Training)[ :=#\[]{1,4}\w)"
+"""The program's own line on its progress: behind another word, the time belongs to the text of a logging library."""
+
 _DIGIT = (
     rf"(?P<time>{_ISO}) (?P<stream>stdout|stderr) [PF](?::\S{{0,20}})? ",
     rf"(?P<time>(?P<printk>\d{{4}}-\d\d-\d\dT{_CLOCK},\d{{6}}[+-]\d\d:\d\d)) {_CALLER} ?",
@@ -55,6 +58,7 @@ _DIGIT = (
     rf"(?P<time>{_RFC3339}) (?P<speaker>{_HOST} (?P<program>[\w./-]{{1,48}}) (?:\d{{1,10}}|-)) - - ",
     rf"(?P<time>{_RFC3339}) (?P<speaker>{_KERNEL_OR_PID}){_END}",
     rf"(?P<time>{_WITH_ZONE}) ",
+    rf"(?P<time>\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:[.,]\d{{1,9}})?) (?:\| )?{_PROGRESS}",
     rf"(?P<time>{_ISO}):? (?=\[{_SINCE_BOOT}\])",
     rf"(?P<time>\d{{10}}\.\d{{6}}) {_SYSLOG}",
     rf"(?:\d{{1,2}}\.\d[\w.+-]{{0,80}},)?{_KMSG}",

@@ -125,8 +125,11 @@ class Relations:
     def hold(self, signal: Signal, others: Sequence[Signal]) -> bool:
         """Whether the signal may have caused one of the others, or one of them the signal.
 
-        The others are of one class, earliest onset first, so that most classes are ruled out without comparing pairs.
+        The others are of one class, earliest onset first, so that most classes are ruled out without comparing pairs. A
+        traceback without its exception belongs to any failure of its job.
         """
+        if is_cut_traceback(signal) and any(signal.job == other.job != "" for other in others):
+            return True
         own_class, other_class = signal.failure_class, others[0].failure_class
         there, back = self._between(own_class, other_class), self._between(other_class, own_class)
         return self._lead(there, [signal], others) or self._lead(back, others, [signal])

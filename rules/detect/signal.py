@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from epicenter.rules.model.records import LogEvent, Match, Position
 from epicenter.rules.model.signals import Signal
-from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.rules.packs.vocabulary import vocabulary
 
-_KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
 _DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD, _POD_FIELD = "pci", "node", "job", "rank", "pod"
 
@@ -29,7 +27,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         onset_ns=event.event_time_ns - (rule.waited_ns(fields) if event.has_own_time else 0),
         cluster=event.cluster,
         node=fields.get(_NODE_FIELD) or ("" if _is_reported_elsewhere(event, spec) else event.node),
-        source=event.source or _source(rule),
+        source=event.source or spec.source,
         job=event.job or fields.get(_JOB_FIELD, ""),
         rank=event.rank if event.rank is not None else _rank(rank),
         gpu=pci_address(fields.get(_GPU_FIELD, "")),
@@ -57,12 +55,6 @@ def _is_reported_elsewhere(event: LogEvent, spec: RuleSpec) -> bool:
     """Whether it happened elsewhere than it was logged: a scheduler reports jobs from a separate host."""
     is_of_a_job = event.source == "scheduler" and spec.entity == "job"
     return is_of_a_job or spec.failure_class in _DECIDED_BY_A_SCHEDULER
-
-
-def _source(rule: Rule) -> str:
-    """The source of a line that lacks it: a class that only the kernel finds comes from the kernel."""
-    is_kernels = vocabulary().family(rule.spec.failure_class) in _KERNEL_FAMILIES
-    return "kernel" if rule.spec.source == "any" and is_kernels else rule.spec.source
 
 
 def pci_address(text: str) -> str:

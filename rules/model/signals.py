@@ -53,7 +53,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def names_job(signal: Signal) -> bool:
-    """Whether a line, a path or an envelope names its job. Elsewhere a plain file's name stands for it.
+    """Whether a line, a path or an envelope names its job. Elsewhere it is the name of a plain file.
 
     Paths and first lines of a plain file name jobs by numbers, as Slurm does.
     """

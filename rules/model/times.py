@@ -10,7 +10,7 @@ from epicenter.rules.errors import InvariantError
 
 NS_PER_S: Final = 1_000_000_000
 EARLIEST_NS: Final = 946_684_800 * NS_PER_S
-"""The year 2000. No event is older, so an earlier time only says in which order lines stand in their file."""
+"""The year 2000. No event is older, so an earlier time only gives the order of the lines of a file."""
 
 _ORDER_NS: Final = EARLIEST_NS // 2
 

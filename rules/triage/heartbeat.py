@@ -50,7 +50,7 @@ def _verdict(earlier: list[str], alive: list[int]) -> str:
         return "a real death: the earlier error is the cause"
     if alive:
         return "a false alarm: a task that was reported dead was alive"
-    return "not known: no line of those tasks shows a death, or that they lived on"
+    return "most likely a false alarm: no line shows a death"
 
 
 def _self_reported(story: Story, reported_dead: list[int]) -> list[int]:

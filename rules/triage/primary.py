@@ -41,7 +41,7 @@ class RankedIncident:
 
     def errors_of(self, jobs: Collection[str]) -> Iterator[Signal]:
         """The lines of these jobs' processes that report an error, other than that they were cancelled."""
-        for signal in (candidate.signal for candidate in self.candidates):
+        for signal in (candidate.signal for candidate in self.candidates if not candidate.is_idle):
             is_own = signal.position and signal.job in jobs and signal.source != "kernel"
             if is_own and signal.severity in ERRORS and not is_ending(signal):
                 yield signal

@@ -126,4 +126,6 @@ def _start(story: Story, first: int) -> tuple[str, int | None]:
         return "restored", int(restored)
     if "job.fresh_start" in story.facts or first <= (0 if is_zero_based else 1):
         return "fresh", None
+    if is_zero_based or story.steps.stride == 1:
+        return "restored", first - 1
     return ("fresh", None) if story.steps.stride == first else ("unknown", None)

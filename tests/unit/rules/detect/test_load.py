@@ -63,7 +63,7 @@ ILL_FORMED = [
         "'ten minutes' is not a duration: write a number and a unit (ms, s, m, h or d)",
     ),
     (COUNT.replace("3", "0"), 3, "write 1 or more, not 0"),
-    (COUNT.replace("count", "counts"), 1, "write 'count', 'distinct'"),
+    (COUNT.replace("count", "counts"), 1, "write 'count', not 'counts'"),
     (COUNT.replace("at_least: 3\n", ""), 1, "`at_least` is missing: count needs it"),
     (COUNT + "times: 4", 1, "`times` does not apply to count: leave it out"),
     (COUNT + "window: session", 1, "`gap` and `window: session` go together"),
