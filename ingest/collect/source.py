@@ -11,6 +11,7 @@ from epicenter.ingest.collect.journal import JournalSource
 from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
 from epicenter.ingest.collect.pipe import PipeSource
 from epicenter.ingest.provenance.log_file import check_is_log, read_fault
+from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 
 
@@ -35,13 +36,14 @@ class Sources:
     """All sources of a run. `open_new_files` finds those that appear in folders later.
 
     `host` is this machine if its files are local. Without it they are a recording from anywhere: when a line was
-    written is not when it is read.
+    written is not when it is read. `stated` is whose lines they are, as the user says.
 
     Raises:
         InputError: nothing can be read; or, if sources are followed, one of the paths can't.
     """
 
-    def __init__(self, paths: list[str], host: str, follow: bool):
+    def __init__(self, paths: list[str], host: str, follow: bool, stated: Stated = NOTHING):
+        self.stated = stated
         self._host = host
         self._follow = follow
         self._folders = [Path(path) for path in paths if path != "-" and Path(path).is_dir()]

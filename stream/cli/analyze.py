@@ -13,7 +13,9 @@ from epicenter.stream.cli.options import (
     EXIT_NO_INPUT,
     EXIT_PROBLEMS,
     FULL,
+    JOB,
     JSON,
+    NODE,
     ONE_JSON,
     PATH,
     RULES,
@@ -30,15 +32,18 @@ PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @JSON
 @RULES
 @CONFIG
+@NODE
+@JOB
 @click.option("--all", "keep_all", is_flag=True, help="Print harmless and progress lines too.")
-def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any) -> None:
+def match(paths: tuple[str, ...], as_json: bool, node: str, job: str, keep_all: bool, **options: Any) -> None:
     """Print every line that matches a rule. Reads plain log files and JSONL envelopes.
 
     Example: epicenter match --json outputs/7877.log
     """
+    from epicenter.ingest.provenance.stated import Stated
     from epicenter.stream.cli.one_machine import match_files
 
-    end_with(match_files(settings_of(**options), list(paths), as_json, keep_all))
+    end_with(match_files(settings_of(**options), list(paths), Stated(node, job), as_json, keep_all))
 
 
 @click.command()
@@ -49,6 +54,8 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any)
 @click.option("--now", help="Time at which to judge the job (ISO 8601). Default: now.")
 @click.option("--job-state", help="State of the job in the scheduler: RUNNING, CANCELLED, TIMEOUT …")
 @click.option("--outputs", default="outputs", type=PATH, help="Folder to look up Slurm ids in.")
+@NODE
+@JOB
 @click.option("--full", "is_full", is_flag=True, help="Print the whole report, in Markdown for a ticket.")
 def triage(
     paths: tuple[str, ...],
@@ -56,6 +63,8 @@ def triage(
     now: str | None,
     job_state: str | None,
     outputs: Path,
+    node: str,
+    job: str,
     is_full: bool,
     **options: Any,
 ) -> None:
@@ -63,9 +72,11 @@ def triage(
 
     Example: epicenter triage outputs/7877-llama.log
     """
+    from epicenter.ingest.provenance.stated import Stated
     from epicenter.stream.cli.triage import triage_paths
 
-    if triage_paths(settings_of(**options), list(paths), outputs, now, job_state, as_json, is_full):
+    stated = Stated(node, job)
+    if triage_paths(settings_of(**options), list(paths), outputs, stated, now, job_state, as_json, is_full):
         sys.exit(EXIT_NO_INPUT)
 
 
@@ -92,11 +103,14 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
 @RULES
 @TOPOLOGY
 @CONFIG
-def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, **options: Any) -> None:
+@NODE
+@JOB
+def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, node: str, job: str, **options: Any) -> None:
     """Replay recorded lines and print the incidents in them. In event-time order; each incident in its final state.
 
     Example: epicenter replay --json recorded/
     """
+    from epicenter.ingest.provenance.stated import Stated
     from epicenter.stream.cli.one_machine import replay_files
 
-    end_with(replay_files(settings_of(**options), list(paths), as_json, is_full))
+    end_with(replay_files(settings_of(**options), list(paths), Stated(node, job), as_json, is_full))

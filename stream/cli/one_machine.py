@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.provenance.stated import Stated
 from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import DeadLetter
@@ -42,13 +43,13 @@ def hostname() -> str:
     return socket.gethostname().partition(".")[0]
 
 
-def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> list[str]:
+def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: bool, keep_all: bool) -> list[str]:
     """Print every match of finished files; return what could not be read."""
     rules = load(settings.rule_packs, settings.topology)
     scanner = BlockBuffer(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
-    sources = Sources(paths, host="", follow=False)
+    sources = Sources(paths, host="", follow=False, stated=stated)
     for scanned in scanner.scan_all(watched(read_to_the_end(sources), paths)):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
@@ -60,11 +61,11 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
     return sources.faults()
 
 
-def replay_files(settings: Settings, paths: list[str], as_json: bool, is_full: bool) -> list[str]:
+def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: bool, is_full: bool) -> list[str]:
     """Print the final state of every incident in recorded input; return what could not be read."""
     rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
     pipeline = Pipeline(rules, settings.cluster, settings.allowed_lateness_ns, redactor=redactor)
-    sources = Sources(paths, host="", follow=False)
+    sources = Sources(paths, host="", follow=False, stated=stated)
     with reading(paths) as on_batch:
         incidents = replay(pipeline, sources, on_batch)
     for number, incident in enumerate(incidents):

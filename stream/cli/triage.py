@@ -19,6 +19,7 @@ from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.parse.times import time_from_field
 from epicenter.ingest.provenance.last_lines import last_lines
 from epicenter.ingest.provenance.log_file import check_is_log
+from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.model.records import Origin
@@ -47,6 +48,7 @@ def triage_paths(
     settings: Settings,
     paths: list[str],
     outputs: Path,
+    stated: Stated,
     now: str | None,
     job_state: str | None,
     as_json: bool,
@@ -54,7 +56,7 @@ def triage_paths(
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
     circumstances = Circumstances(_time_ns(now) if now else time_ns(), job_state)
-    reader = JobReader(load(settings.rule_packs, settings.topology), settings.cluster, redactor_of(settings))
+    reader = JobReader(load(settings.rule_packs, settings.topology), settings.cluster, redactor_of(settings), stated)
     unread: list[str] = []
     for path in paths:
         reports = reports_at(path, outputs, reader, circumstances, unread)
@@ -71,8 +73,9 @@ def triage_paths(
 class JobReader:
     """Reads the files of jobs with one set of rules; without credentials if there is a redactor."""
 
-    def __init__(self, rules: RuleSet, cluster: str, redactor: Redactor | None = None):
+    def __init__(self, rules: RuleSet, cluster: str, redactor: Redactor | None = None, stated: Stated = NOTHING):
         self._rules = rules
+        self._stated = stated
         self._patterns = HyperscanScanner(rules.expressions, rules.marks)
         self._cluster = cluster
         self._redactor = redactor
@@ -98,7 +101,7 @@ class JobReader:
             return self._story(job, name, is_stated=name not in guessed)
 
         return read_sections(
-            _noting_guesses(_batches(job, unread), guessed),
+            _noting_guesses(_batches(job, self._stated, unread), guessed),
             scanner,
             self._rules,
             begin,
@@ -174,12 +177,12 @@ def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
     return replace(job, files=tuple(files))
 
 
-def _batches(job: JobLogs, unread: list[str]) -> Iterator[Batch]:
+def _batches(job: JobLogs, stated: Stated, unread: list[str]) -> Iterator[Batch]:
     """All batches of the job's files."""
     if job.is_plain_folder and job.folder:
-        yield from _batches_at(str(job.folder), unread)
+        yield from _batches_at(str(job.folder), stated, unread)
     else:
-        yield from _of_one_job(batch for file in job.files for batch in _batches_at(str(file), unread))
+        yield from _of_one_job(batch for file in job.files for batch in _batches_at(str(file), stated, unread))
 
 
 def _noting_guesses(batches: Iterable[Batch], guessed: set[str]) -> Iterator[Batch]:
@@ -201,12 +204,12 @@ def _of_one_job(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-def _batches_at(path: str, unread: list[str]) -> Iterator[Batch]:
+def _batches_at(path: str, stated: Stated, unread: list[str]) -> Iterator[Batch]:
     """All batches of a file or folder. It is open only meanwhile: a Ray job may have thousands.
 
     A line that names no host has none: the host of the person who reads the log does not matter.
     """
-    with closing(Sources([path], host="", follow=False)) as sources:
+    with closing(Sources([path], host="", follow=False, stated=stated)) as sources:
         yield from watched(read_to_the_end(sources), [path])
         faults = sources.faults()
     if path == STDIN and faults:

@@ -98,7 +98,7 @@ def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> It
     for source in sources.all():
         while not source.has_ended:
             if batch := source.read(now_ns()):
-                yield batch
+                yield sources.stated.of(batch)
             elif not source.has_ended:
                 sleep(PAUSE_S)
 
