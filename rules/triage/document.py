@@ -96,10 +96,11 @@ class ProgressReport(msgspec.Struct, frozen=True):
 class Triage(msgspec.Struct, frozen=True):
     """What happened to one job. `primary` is None if nothing failed; `classes` are all that the lines show.
 
-    `job` is its name, as a path, a line or an envelope states it; empty if none does. `incident` is the one that
-    explains it, as `epicenter replay` prints it; None if there is none. `incidents` are the ids of all of its
-    incidents. `family` is the class of the job-log-triage table that the primary one counts as. `confidence` lies in
-    0..1.
+    `job` is its name, as a path, a line or an envelope states it; empty if none does. `name` is then the name of its
+    file, and empty for what belongs to no job. `incident` is the one that explains it, as `epicenter replay` prints it;
+    None if there is none. `incidents` are the ids of all of its incidents. `family` is the class of the job-log-triage
+    table that the primary one counts as. `confidence` lies in 0..1. `dead` counts the records that could not be
+    processed.
     """
 
     path: str
@@ -122,5 +123,7 @@ class Triage(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
     lines: int
     job: str = ""
+    name: str = ""
+    dead: int = 0
     incident: Incident | None = None
     incidents: tuple[str, ...] = ()

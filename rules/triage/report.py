@@ -51,6 +51,8 @@ def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, ci
         files=story.files,
         lines=story.lines,
         job=story.job,
+        name=next(iter(story.jobs), ""),
+        dead=story.dead,
         incident=assessment.incident.incident if assessment.incident else None,
         incidents=tuple(found.incident.incident_id for found in incidents),
     )

@@ -137,6 +137,7 @@ class Story:
     folder: str = ""
     artifacts: tuple[str, ...] = ()
     lines: int = 0
+    dead: int = 0
     first_ns: int | None = None
     newest_ns: int | None = None
     verdict: str = ""

@@ -80,7 +80,8 @@ def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: 
             print_message(
                 f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the other nodes of its jobs"
             )
-    print_message(count(len(incidents), "incident"))
+    dead = f", {count(pipeline.dead, 'dead letter')}: see epicenter match" if pipeline.dead else ""
+    print_message(count(len(incidents), "incident") + dead)
     return sources.faults()
 
 

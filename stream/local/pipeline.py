@@ -25,7 +25,7 @@ PAUSE_S: Final = 0.05
 
 
 class Pipeline:
-    """Scanner, watermark and engine combined."""
+    """Scanner, watermark and engine combined. `dead` counts the records that could not be processed."""
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Pipeline:
         self._scanner = BlockBuffer(BatchScanner(rules, cluster, rule_budget=rule_budget, redactor=redactor))
         self._engine = Engine(rules, lists_joined=lists_joined)
         self._watermark = Watermark(lateness_ns)
+        self.dead = 0
 
     def reload(self, rules: RuleSet) -> None:
         """Use these rules from now on; the state of nodes, jobs and incidents stays."""
@@ -54,6 +55,7 @@ class Pipeline:
         return [self._add(source, scanned) for source, scanned in self._scanner.rest()]
 
     def _add(self, source: str, scanned: ScanResult) -> ScanResult:
+        self.dead += scanned.dead
         self._watermark.observe(source, scanned.newest_ns)
         self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.rank_placements)
         return scanned

@@ -63,7 +63,7 @@ class _Reading:
         self._observed = observed(rules)
         self._engine = Engine(rules)
         self._sections = Sections(rules, begin)
-        self._lines = 0
+        self._lines = self._dead = 0
         self._newest_ns = 0
         self._newest_ns_by_job: dict[str, int] = {}
 
@@ -73,7 +73,7 @@ class _Reading:
         self._engine.add(inputs, scanned.heartbeats, scanned.rank_placements)
         for match in sorted(scanned.matches, key=lambda match: match.event.position):
             self._sections.note(match, match.event.job)
-        self._lines += scanned.records
+        self._lines, self._dead = self._lines + scanned.records, self._dead + scanned.dead
         self._newest_ns = max(self._newest_ns, scanned.newest_ns or 0)
         for heartbeat in scanned.heartbeats:
             newest_ns = self._newest_ns_by_job.get(heartbeat.job, 0)
@@ -94,7 +94,7 @@ class _Reading:
         stories = self._sections.stories(self._engine.jobs_of, self._engine.windowed(), is_one_log)
         verdicts = {verdict.job: verdict.verdict for verdict in self._engine.verdicts()}
         for job, story in stories:
-            story.lines, story.verdict = self._lines, verdicts.get(job, "")
+            story.lines, story.dead, story.verdict = self._lines, self._dead, verdicts.get(job, "")
             if self._newest_ns:
                 story.newest_ns = max(story.newest_ns or 0, self._newest_ns)
             others = [newest_ns for other, newest_ns in self._newest_ns_by_job.items() if other != job]

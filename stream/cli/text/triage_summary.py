@@ -20,15 +20,23 @@ _STATES: Final = {Status.NO_JOB: "no job in this log", Status.UNKNOWN_DEATH: "en
 
 def triage_summary(report: Triage) -> Iterator[Line]:
     """A report on one screen; `--full` shows the rest."""
-    name = f"Job {report.job}" if report.job else PurePath(report.path).name or report.path
     facts = (_STATES.get(report.status, report.status), report.stage, *_progress(report))
-    yield Line(f"{safe(name)}  ", " · ".join(unit(safe(fact)) for fact in facts if fact), left_style="bold")
+    yield Line(f"{safe(_name(report))}  ", " · ".join(unit(safe(fact)) for fact in facts if fact), left_style="bold")
     if report.incident:
         yield Line("", "")
         yield from incident_summary(report.incident)
     else:
         yield from _without_incident(report)
     yield from _checks(report)
+    if report.dead:
+        yield Line("  ", f"{count(report.dead, 'record')} could not be processed: epicenter match says why")
+
+
+def _name(report: Triage) -> str:
+    if report.job:
+        return f"Job {report.job}"
+    is_of_many_files = len(report.files) > 1
+    return (report.name if is_of_many_files else "") or PurePath(report.path).name or report.path
 
 
 def _progress(report: Triage) -> Iterator[str]:

@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances
-from epicenter.stream.cli.main import main
+from epicenter.stream.cli.main import cli, main
 from epicenter.stream.cli.text.triage import table, ticket
 from epicenter.stream.cli.triage import JobReader, reports_at
 from tests.support.job_logs import (
@@ -337,6 +338,14 @@ def test_jobs_of_a_folder_get_a_section_each_and_the_nodes_one(tmp_path: Path, r
         ("4343", "failed", "oom-gpu"),
         ("", "no-job", "xid-79"),
     ]
+
+
+@pytest.mark.parametrize("command", ["triage", "replay"])
+def test_records_that_could_not_be_processed_are_counted(command: str, tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_text('{"message": 5, "broken\n')
+    done = CliRunner().invoke(cli, [command, str(log)])
+    assert "1 record could not be processed" in done.output or "1 dead letter" in done.output
 
 
 # the ticket
