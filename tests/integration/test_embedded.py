@@ -62,9 +62,9 @@ def started(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     )
     assert process.stderr
     try:
-        first_line = process.stderr.readline()
-        assert first_line.startswith("incidents: http://127.0.0.1:"), first_line + process.stderr.read()
-        yield process, first_line.split()[1]
+        lines = iter(process.stderr.readline, "")
+        address = next(line for line in lines if line.startswith("incidents: http://127.0.0.1:"))
+        yield process, address.split()[1]
     finally:
         if process.poll() is None:
             process.kill()
@@ -120,7 +120,7 @@ def test_run_once_stores_the_same_incidents_as_replay(tmp_path: Path) -> None:
     assert "xid-79, almost certain" in shown.stdout and "What to do" in shown.stdout
 
     draft, file = epicenter("export", incident_id[:6], "--data-dir", data), tmp_path / "draft.html"
-    assert draft.stdout.startswith("# GPU has fallen off the bus (Xid 79) on ")
+    assert draft.stdout.startswith("# GPU has fallen off the bus (Xid 79), rank ")
     written = epicenter("export", incident_id, "--format", "html", "--output", file, "--store", f"chdb://{data}/store")
     assert (written.returncode, written.stdout, file.read_text()[:15]) == (0, "", "<!doctype html>")
     refused = epicenter("export", incident_id, "--output", tmp_path / "no" / "such", "--data-dir", data)

@@ -84,7 +84,7 @@ def test_the_messages_of_matches_lead_to_the_incidents_of_then(messages: list[Me
 
 def gist(one: Incident) -> tuple[Any, ...]:
     """What stays the same when sentences change."""
-    chain = [(link.event_time, link.failure_class, link.node, link.rank) for link in one.chain]
+    chain = sorted((link.event_time, link.failure_class, link.node, str(link.rank)) for link in one.chain)
     return (
         *(one.incident_id, one.revision, one.status, one.failure_class, one.severity, one.jobs, one.nodes),
         *(chain, one.blast_radius, one.progress, one.cost, one.signal_count, one.verdict, one.reopened),
