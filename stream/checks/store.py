@@ -20,15 +20,8 @@ MIN_VERSION: Final = (26, 2)
 
 WRITTEN: Final = (
     *("matches", "signals", "incidents", "incident_revisions", "deliveries", "dead_letters", "liveness", "progress"),
-    *(
-        "placements",
-        "measurements",
-        "capacity_events",
-        "evidence_gaps",
-        "job_states",
-        "pipeline_metrics",
-        "match_rates",
-    ),
+    *("placements", "measurements", "capacity_events", "evidence_gaps", "job_states"),
+    *("pipeline_metrics", "match_rates"),
 )
 READ: Final = ("schema_migrations", "matches", "silences", "acknowledgements")
 """The tables that workers read. The role `epicenter_worker` has these rights and those of `WRITTEN`."""

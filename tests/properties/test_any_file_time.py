@@ -68,9 +68,9 @@ def test_the_name_of_a_file_changes_no_more_than_the_name(text: str, name: str, 
 
 
 def without_names(answer: str, file: Path) -> list[Any]:
-    """The documents without the path, the job's name that is made of it, and ids."""
+    """The documents without the path, the job's name that is made of it, and ids, which decide their order."""
     names = {str(file), f"FOLDER/{file.name}", f"FOLDER/b/{file.name}", file.stem, "b"}
-    return [_blanked(json.loads(line), names) for line in answer.splitlines()]
+    return sorted((_blanked(json.loads(line), names) for line in answer.splitlines()), key=json.dumps)
 
 
 def _blanked(document: Any, names: set[str]) -> Any:
