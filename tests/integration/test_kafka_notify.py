@@ -177,7 +177,7 @@ def test_nothing_is_muted_while_the_store_is_unreachable(
         cluster = make_cluster(receiver)
         worker = cluster.start_worker(STORE=f"http://127.0.0.1:{free_ports(1)[0]}/away")
         cluster.feed([("n1", XID)])
-        eventually(lambda: receiver.titles == [("opened", opened.title)], 60, "the notification")
+        eventually(lambda: receiver.titles == [ON_N1], 60, "the notification")
     assert worker.log.read_text().count("silences can't be read, so nothing is muted") == 1
 
 
