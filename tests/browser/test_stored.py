@@ -284,8 +284,13 @@ def test_the_next_bad_rank_is_a_key_and_a_button_away(visitor: Visitor, width: i
 def test_the_rank_that_stopped_first_is_the_only_red_cell(visitor: Visitor, theme: str) -> None:
     page = visitor.open("/jobs/default/stalled", color_scheme=theme)
     expect(page.locator("canvas")).to_have_attribute("data-drawn", "64")
-    red = page.locator(".grid-legend .is-stalled").evaluate("(cell) => getComputedStyle(cell).backgroundColor")
-    assert [rank for rank in range(8) if _colour(page, rank) == red] == [5]
+    legend = page.locator(".grid-legend .is-stalled")
+
+    def red_cells() -> list[int]:
+        red = legend.evaluate("(cell) => getComputedStyle(cell).backgroundColor")
+        return [rank for rank in range(8) if _colour(page, rank) == red]
+
+    eventually(lambda: red_cells() == [5], 30, "only the rank that stopped first in red")
 
 
 def test_every_cell_of_an_ended_job_is_grey(visitor: Visitor) -> None:

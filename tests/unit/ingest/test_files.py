@@ -6,7 +6,7 @@ import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
-from secrets import token_hex
+from random import Random
 
 import pytest
 
@@ -308,16 +308,22 @@ def test_a_packed_file_is_read_like_its_text(tmp_path: Path) -> None:
     assert read_all(tmp_path / "a.log.gz") == [(1, b"a"), (2, b"b")]
 
 
+MAX_GARBLED_LINES = 20
+"""Damaged bytes still unpack to something, until the checksum or a code shows the damage."""
+
+
 @pytest.mark.parametrize("damage", [lambda packed: packed[:-900], lambda packed: packed[:-900] + b"\xff" * 900])
 def test_of_a_damaged_packed_file_the_lines_before_the_damage_are_read(
     tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    content = [b"%d %s" % (number, token_hex(99).encode()) for number in range(999)]
+    random = Random(1)
+    content = [b"%d %s" % (number, random.randbytes(99).hex().encode()) for number in range(999)]
     (tmp_path / "a.log.gz").write_bytes(damage(gzip.compress(b"\n".join(content))))
     found = Sources([str(tmp_path)], "", follow=False)
     read = [line for source in found.all() for line in drained_source(source)]
     assert 900 < len(read) < 999
-    assert read[:-1] == content[: len(read) - 1]
+    certain = len(read) - MAX_GARBLED_LINES
+    assert read[:certain] == content[:certain]
     assert found.faults() == [
         f"{tmp_path}/a.log.gz: packed with gzip, and cut off or damaged: only the lines before that were read"
     ]

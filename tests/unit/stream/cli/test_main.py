@@ -119,7 +119,7 @@ def test_help_lists_every_command_once_by_purpose(run: Any) -> None:
         ("version", "no such command: version: write --version\n"),
         ("qqqq", "no such command: qqqq: see `epicenter -h`\n"),
         ("rules qqqq", "no such command: qqqq: see `epicenter rules -h`\n"),
-        ("match --jsn x", "no such option: --jsn: write --json\n"),
+        ("match --jsn x", "no such option: --jsn: write --json, --job\n"),
         ("triage --qqqq x", "no such option: --qqqq: see `epicenter triage -h`\n"),
     ],
 )
