@@ -99,6 +99,7 @@ def test_pages_severities_days_and_groups_are_in_the_address(visitor: Visitor) -
     page.locator("svg.days a").first.click()
     page.wait_for_url("**/?severity=warning&time=*")
     page.get_by_label("Time").select_option("")
+    page.wait_for_url("**/?severity=warning")
     page.get_by_label("Group").select_option("node")
     page.wait_for_url("**/?severity=warning&group=node")
     page.get_by_role("region", name="Incidents by node").get_by_role("link", name="gpu-005").first.click()
