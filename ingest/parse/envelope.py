@@ -23,6 +23,8 @@ from epicenter.rules.model.records import LogEvent, Origin, RawRecord
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
 _RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
+_CLOCK = re.compile(rb":\d\d:\d\d")
+_EPOCH = re.compile(rb"\d{10}\.\d{6}")
 _PLAIN = Origin()
 
 
@@ -145,6 +147,11 @@ def text_of(value: bytes) -> str:
             if text is not None:
                 return text
     return value.decode("utf-8", "replace")
+
+
+def may_state_time(value: bytes) -> bool:
+    """False only for a plain line without a clock or an epoch, which states no time: a cheap look before parsing."""
+    return is_envelope(value) or bool((b":" in value and _CLOCK.search(value)) or _EPOCH.search(value))
 
 
 def stated_time(record: RawRecord) -> int | None:

@@ -31,6 +31,7 @@ class RunFacts:
     """The course of the newest attempt.
 
     `was_seen_running`: the log shows a job at work, so its end without an explanation is an event. `deaths` are errors
+    of tasks that were reported dead only later.
     """
 
     story: Story

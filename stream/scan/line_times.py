@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import sys
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.parse.envelope import Parsed, stated_time
+from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.envelope import Parsed, may_state_time, stated_time
 from epicenter.rules.model.times import order_ns
 
 MAX_LOOKBACK_LINES: Final = 200
@@ -22,8 +26,7 @@ class LineTimes:
         self.batch = batch
         self._at_start = self._timed = timed
         self._seen = 0
-        begins_with_times = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
-        self._lookback_lines = sys.maxsize if begins_with_times else MAX_LOOKBACK_LINES
+        self._looks_far_back = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
         """A recorded line with the time of the nearest timed line before it, unless that is too far back.
@@ -35,7 +38,7 @@ class LineTimes:
             return parsed
         offset = self.batch.offsets[number]
         timed = self._before(number) or self._at_head(number)
-        if timed and timed[0] > offset - self._lookback_lines:
+        if timed and (self._looks_far_back or timed[0] > offset - MAX_LOOKBACK_LINES):
             time_ns = timed[1]
         elif self.batch.is_recording:
             time_ns = order_ns(offset)
@@ -54,9 +57,24 @@ class LineTimes:
         return None if time_ns is None or offset > MAX_LOOKBACK_LINES else (offset, time_ns)
 
     def _before(self, number: int) -> tuple[int, int] | None:
-        for earlier in range(number - 1, max(self._seen, number - self._lookback_lines + 1) - 1, -1):
+        near = max(self._seen, number - MAX_LOOKBACK_LINES + 1)
+        far = self._far_before(near) if self._looks_far_back else ()
+        for earlier in chain(range(number - 1, near - 1, -1), far):
             if (time_ns := stated_time(self.batch.record(earlier))) is not None:
                 self._timed = self.batch.offsets[earlier], time_ns
                 break
         self._seen = max(self._seen, number)
         return self._timed
+
+    def _far_before(self, number: int) -> Iterator[int]:
+        """The lines before this one that were not looked at yet and may state a time, the newest first."""
+        while self._seen < number and (place := bisect_left(self._may_be_timed, number)):
+            number = self._may_be_timed[place - 1]
+            if number >= self._seen:
+                yield number
+
+    @cached_property
+    def _may_be_timed(self) -> list[int]:
+        values = self.batch.values
+        lines = values.cut_up() if isinstance(values, TextLines) else values
+        return [number for number, line in enumerate(lines) if may_state_time(line)]

@@ -1,0 +1,56 @@
+"""Times of lines without one: in a recording that begins with times, of the nearest line before, however far back."""
+
+from __future__ import annotations
+
+import pytest
+
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.envelope import may_state_time, parse, stated_time
+from epicenter.rules.model.records import Origin
+from epicenter.stream.scan import line_times
+from epicenter.stream.scan.line_times import MAX_LOOKBACK_LINES, LineTimes
+from tests.support.logs import START_NS, iso, record
+
+FAR = 5 * MAX_LOOKBACK_LINES
+PLAIN = "step 12:3 of 0.84743373693"
+TIMED_AT = (0, 40, 2 * FAR)
+LINES = [f"{iso(number)} x" if number in TIMED_AT else PLAIN for number in range(4 * FAR)]
+
+
+def times_of(numbers: list[int], is_one_text: bool) -> list[int]:
+    values = [line.encode() for line in LINES]
+    given = TextLines(b"\n".join([*values, b""])) if is_one_text else values
+    count = len(values)
+    origin = Origin(head_time_ns=START_NS)
+    batch = Batch("a.log", given, [None] * count, [2 * START_NS] * count, range(count), True, True, origin, True)
+    times = LineTimes(batch, None)
+    return [times.with_time(parse(batch.record(number), "c"), number).event.event_time_ns for number in numbers]
+
+
+@pytest.mark.parametrize("is_one_text", [True, False], ids=["text", "records"])
+def test_a_line_has_the_time_of_the_nearest_timed_line_however_far_back(is_one_text: bool) -> None:
+    numbers = [1, 39, 41, FAR, 2 * FAR - 1, 2 * FAR + 1, 3 * FAR, 4 * FAR - 1]
+    nearest = [max(timed for timed in TIMED_AT if timed <= number) for number in numbers]
+    assert times_of(numbers, is_one_text) == [stated_time(record(LINES[timed].encode())) for timed in nearest]
+
+
+def test_far_back_only_lines_that_may_state_a_time_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    monkeypatch.setattr(line_times, "stated_time", lambda record: parsed.append(record) or stated_time(record))
+    times_of([4 * FAR - 1], is_one_text=True)
+    assert len(parsed) == MAX_LOOKBACK_LINES
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("x 09:10:11 y", True),
+        ("1772442000.123456 n1 x", True),
+        ('{"timestamp": 1772442000, "message": "x"}', True),
+        ("loss 0.8474337369372327, 3:14", False),
+        ("", False),
+    ],
+)
+def test_only_lines_with_a_clock_an_epoch_or_an_envelope_may_state_a_time(value: str, expected: bool) -> None:
+    assert may_state_time(value.encode()) is expected
