@@ -65,6 +65,7 @@ def names_job(signal: Signal) -> bool:
 
 def is_cut_traceback(signal: Signal) -> bool:
     """Whether it is a Python traceback that ends before the line with its exception, so that it names no failure."""
+    if signal.failure_class != "python-exception":
+        return False
     last = _LABELS.sub("", signal.block[-1] if signal.block else signal.text, count=1)
-    is_only_announced = any(words in last for words in _ANNOUNCES_A_TRACEBACK)
-    return signal.failure_class == "python-exception" and (last[:1].isspace() or is_only_announced)
+    return last[:1].isspace() or any(words in last for words in _ANNOUNCES_A_TRACEBACK)
