@@ -156,6 +156,11 @@ class JobProgress(msgspec.Struct):
         self.written_saved_step, self.save_stride = step, stride
 
     @property
+    def has_saved_its_last(self) -> bool:
+        """Whether a checkpoint before its turn ended the job, with no line that blames anything else."""
+        return self.is_saved_early and not self._is_after_root_cause
+
+    @property
     def pace_ns(self) -> int | None:
         """Median time per step in ns; None until enough steps were seen."""
         return _median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
@@ -251,6 +256,7 @@ class JobProgress(msgspec.Struct):
         self.written_reported_step, self.even_gaps = -1, 0
         self.gaps_ns, self.strides = [], []
         self.phase, self.phase_ns = "", 0
+        self.even_saves, self.is_saved_early = 0, False
 
     def _report(self, step: int, time_ns: int) -> None:
         if 0 <= self.written_reported_step < step:

@@ -227,7 +227,7 @@ class LivenessWatch(msgspec.Struct):
         if finding := shipper_silent(watch, self.streams, now_ns):
             return self._wait_for_shipper(key, watch, finding, now_ns)
         finding = find(watch, self.streams, now_ns)
-        if finding.verdict == HUNG and watch.progress.is_saved_early:
+        if finding.verdict == HUNG and watch.progress.has_saved_its_last:
             watch.end = JobEnd.COMPLETED
             watch.progress.end(is_finished=True)
             text = f"the checkpoint of step {watch.progress.saved_step} came before its turn, and no step after it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.cause.ranking import CLOCK_SKEW_NS, Candidate, explains, rank
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import Signal, is_cut_traceback, names_job
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.spec import EdgeSpec
 from tests.support.logs import the_rules
@@ -138,3 +138,42 @@ def test_an_explained_signal_with_more_points_comes_after_an_unexplained_one() -
     assert (best.signal.failure_class, second.signal.failure_class) == ("a", "b")
     assert second.is_explained
     assert second.points > best.points
+
+
+@pytest.mark.parametrize(
+    ("last_line", "expected"),
+    [
+        pytest.param('  File "train.py", line 9, in step', True, id="frame"),
+        pytest.param('[rank2]:   File "train.py", line 9, in step', True, id="frame-of-a-rank"),
+        pytest.param(' 3:   File "train.py", line 9, in step', True, id="frame-of-a-task"),
+        pytest.param("(worker pid=7)     loss.backward()", True, id="code-of-a-ray-worker"),
+        pytest.param("Traceback (most recent call last):", True, id="announcement"),
+        pytest.param("ValueError: bad shape", False, id="exception"),
+        pytest.param(" 3: ValueError:  bad shape", False, id="exception-of-a-task"),
+        pytest.param("[rank2]: KeyError: 'input_ids'", False, id="exception-of-a-rank"),
+    ],
+)
+def test_a_traceback_is_cut_where_its_exception_is_missing(last_line: str, expected: bool) -> None:
+    block = ("Traceback (most recent call last):", last_line)
+    assert is_cut_traceback(a_signal("python-exception", 0, job="A", block=block)) is expected
+    assert not is_cut_traceback(a_signal("oom-gpu", 0, job="A", block=block))
+
+
+def test_a_cut_traceback_is_the_cause_only_where_nothing_else_is() -> None:
+    cut = a_signal("python-exception", 0, job="A", block=("Traceback (most recent call last):", "  File"))
+    named = a_signal("elastic-worker-failed", 1, job="A")
+    assert classes(ranked(cut, named)) == ["elastic-worker-failed", "python-exception"]
+    assert classes(ranked(cut)) == ["python-exception"]
+
+
+@pytest.mark.parametrize(
+    ("job", "log", "expected"),
+    [
+        ("7877", "7877.log", True),
+        ("train", "train.log", False),
+        ("20260302", "20260302.log", False),
+        ("llama", "", True),
+    ],
+)
+def test_a_file_s_name_in_place_of_a_job_names_none(job: str, log: str, expected: bool) -> None:
+    assert names_job(a_signal("oom-gpu", 0, job=job, log=log)) is expected

@@ -109,6 +109,7 @@ def test_a_line_that_reports_recovery_resolves_its_incident(engine: Engine) -> N
     engine.add([down, a_match("nic.link_up", 20, "n2"), a_match("nic.link_up", 30, "n1", text="eth2: Link up")])
     (resolved,) = engine.advance(at(40))
     assert (resolved.status, history_of(resolved)[-1]) == ("resolved", "resolved: cleared: eth2: Link up")
+    assert resolved.resolved_by == "cleared"
 
 
 def test_a_recovery_resolves_nothing_while_something_else_is_broken(engine: Engine) -> None:
@@ -119,4 +120,4 @@ def test_a_recovery_resolves_nothing_while_something_else_is_broken(engine: Engi
 def test_a_failure_after_a_recovery_reopens_its_incident(engine: Engine) -> None:
     engine.add([a_match(f"nic.link_{way}", second, "n1") for way, second in (("down", 10), ("up", 30), ("down", 50))])
     (again,) = engine.advance(at(60))
-    assert (again.status, len(again.history)) == ("open", 3)
+    assert (again.status, len(again.history), again.resolved_by) == ("open", 3, "")

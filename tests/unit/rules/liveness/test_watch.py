@@ -258,6 +258,13 @@ def test_a_job_that_has_ended_is_only_recorded(engine: Engine, rule: str, expect
     assert verdicts(engine) == [(expected, "", None, 590)]
 
 
+@pytest.mark.parametrize("rule", ["slurm.time_limit", "elastic.worker_failed"])
+def test_a_job_that_failed_was_not_cancelled(engine: Engine, rule: str) -> None:
+    engine.add([a_match(rule, 590, "n1", "A")])
+    run(engine, steps(117), 5000)
+    assert verdicts(engine) == [("failed", "", None, 590)]
+
+
 def bursts(count: int, size: int = 40, every_s: float = 200) -> list[Step]:
     steps_at = [(size * burst + n, every_s * (burst + 1) + n / 1000) for burst in range(count) for n in range(size)]
     return [a_step(step, second) for step, second in steps_at]
