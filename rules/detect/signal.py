@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from epicenter.rules.model.records import LogEvent, Match, Position
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.ruleset import RuleSet
@@ -9,6 +11,8 @@ from epicenter.rules.packs.spec import RuleSpec
 
 _DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD, _POD_FIELD = "pci", "node", "job", "rank", "pod"
+_WRITER_FIELD = "own_host"
+"""The host of the writer by its own words, for a line whose envelope names no node: in a pod it is the pod's name."""
 
 
 def signal_of(rules: RuleSet, match: Match) -> Signal:
@@ -16,7 +20,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
     event, fields, rule = match.event, match.fields, rules.of(match)
     if event.pod:
         fields = {_POD_FIELD: event.pod, **fields}
-    spec, rank = rule.spec, fields.get(_RANK_FIELD, "")
+    spec = rule.spec
     return Signal(
         signal_id=match.match_id,
         rule=spec.id,
@@ -26,10 +30,10 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         event_time_ns=event.event_time_ns,
         onset_ns=event.event_time_ns - (rule.waited_ns(fields) if event.has_own_time else 0),
         cluster=event.cluster,
-        node=fields.get(_NODE_FIELD) or ("" if _is_reported_elsewhere(event, spec) else event.node),
+        node=_node(event, fields, spec),
         source=event.source or spec.source,
         job=event.job or fields.get(_JOB_FIELD, ""),
-        rank=event.rank if event.rank is not None else _rank(rank),
+        rank=_rank(event, fields),
         gpu=pci_address(fields.get(_GPU_FIELD, "")),
         text=event.text,
         position=event.position,
@@ -65,5 +69,15 @@ def pci_address(text: str) -> str:
     return f"{domain.lstrip('0').rjust(4, '0')}:{bus}:{slot.split('.')[0]}"
 
 
-def _rank(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+def _node(event: LogEvent, fields: Mapping[str, str], spec: RuleSpec) -> str:
+    if fields.get(_NODE_FIELD):
+        return fields[_NODE_FIELD]
+    return "" if _is_reported_elsewhere(event, spec) else event.node or fields.get(_WRITER_FIELD, "")
+
+
+def _rank(event: LogEvent, fields: Mapping[str, str]) -> int | None:
+    """The rank that the line is about: a launcher that names host and rank of a process may have a rank itself."""
+    text = fields.get(_RANK_FIELD, "")
+    stated = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+    names_process = stated is not None and (_NODE_FIELD in fields or _WRITER_FIELD in fields)
+    return stated if names_process or event.rank is None else event.rank

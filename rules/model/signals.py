@@ -65,7 +65,7 @@ def names_job(signal: Signal) -> bool:
 
 def is_cut_traceback(signal: Signal) -> bool:
     """Whether it is a Python traceback that ends before the line with its exception, so that it names no failure."""
-    if signal.failure_class != "python-exception":
+    if signal.failure_class != "python-exception" or signal.fields.get("exception"):
         return False
     last = _LABELS.sub("", signal.block[-1] if signal.block else signal.text, count=1)
     return last[:1].isspace() or any(words in last for words in _ANNOUNCES_A_TRACEBACK)

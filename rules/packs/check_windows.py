@@ -95,7 +95,7 @@ def _fields_of(rules: RuleSet, names: Iterable[str]) -> set[str] | None:
 def _fields(rule: Rule) -> set[str]:
     if when := rule.spec.when:
         return {*_OF_ALL_KINDS, *_FIGURES.get(when.kind, ()), *when.group_by}
-    named = {name for pattern in (*rule.patterns, *rule.extract) for name in pattern.groupindex}
+    named = {name for pattern in (*rule.patterns, *rule.extract, *rule.extract_of_block) for name in pattern.groupindex}
     return named | set(ADDED if rule.spec.decode else ())
 
 

@@ -55,6 +55,7 @@ def fields_a_rule_reads(spec: RuleSpec) -> set[str]:
     """The names of the fields that the rule's signals may have."""
     if spec.when:
         return placeholders(spec.when)
-    captured = {name for pattern in (*spec.patterns, *spec.extract) for name in _GROUP.findall(pattern)}
+    of_block = spec.block.extract if spec.block else ()
+    captured = {name for pattern in (*spec.patterns, *spec.extract, *of_block) for name in _GROUP.findall(pattern)}
     decoded = set(ADDED) if spec.decode else set()
     return captured | decoded | (set() if spec.detect == "line" else set(_LIVENESS_FIELDS))

@@ -49,6 +49,11 @@ class Rule:
         """Compiled patterns that find more fields in a selected line."""
         return tuple(map(_compile, self.spec.extract))
 
+    @cached_property
+    def extract_of_block(self) -> tuple[re.Pattern[bytes], ...]:
+        """Compiled patterns that find fields in the lines of a block that a line of this rule opens."""
+        return tuple(map(_compile, self.spec.block.extract)) if self.spec.block else ()
+
     def is_named(self, rule_id: str) -> bool:
         """Whether it is the id of this rule or of a rule of its table."""
         return rule_id == self.spec.id or (bool(self.finer) and rule_id.startswith(f"{self.spec.id}_"))
@@ -74,6 +79,12 @@ class Rule:
             if more := pattern.search(found.string, *near):
                 fields |= _named_groups(more)
         return DECODERS[self.spec.decode](fields) if self.spec.decode else fields
+
+    def fields_of_block(self, text: str) -> dict[str, str]:
+        """The fields in the lines of a block that a line of this rule opens."""
+        body = text.encode("utf-8", "surrogatepass")
+        found = (pattern.search(body) for pattern in self.extract_of_block)
+        return {name: value for match in found if match for name, value in _named_groups(match).items()}
 
     def for_fields(self, fields: Mapping[str, str]) -> Rule:
         """The rule of the table row that the fields select, otherwise this rule."""

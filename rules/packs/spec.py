@@ -97,11 +97,16 @@ class Block(Strict):
 
     The block ends with the line that matches `ends`, or lasts as long as lines match `goes_on`. With `and_one_more` it
     includes the first line that does not match (a Python traceback ends with its exception).
+
+    `extract` finds fields in all of its lines together; every failure inside has them. With `covers`, failures inside
+    are not reported.
     """
 
     ends: str = ""
     goes_on: str = ""
     and_one_more: bool = False
+    extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
+    covers: bool = False
     most_lines: Annotated[int, Field(ge=1, le=2000)] = 200
 
     @model_validator(mode="after")

@@ -1,13 +1,13 @@
 """Lines that belong together become one match: a traceback with its exception, an out-of-memory report, an oops.
 
 A rule with `block` opens one; its `Block` says how far it extends. Lines of other writers in between are skipped. A
-block reports each class once, and a fallback only when nothing else matched.
+block reports each class once, and a fallback only when nothing else matched. Fields of the whole block go to each.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -40,6 +40,7 @@ class RecordHits(msgspec.Struct):
 class _Extent:
     numbers: list[int]
     lines: list[str] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)
     is_complete: bool = True
 
 
@@ -61,7 +62,7 @@ def join_blocks(hits_by_record: dict[int, RecordHits], line_at: LineAt, count: i
             return _before_all_of(reach, number)
         joined.update(extent.numbers)
         reach.append((number, extent.numbers[-1]))
-        _join([hits_by_record[inner] for inner in extent.numbers if inner in hits_by_record], _bounded(extent.lines))
+        _join([hits_by_record[inner] for inner in extent.numbers if inner in hits_by_record], opener, extent)
     return count
 
 
@@ -75,7 +76,7 @@ def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
 
 def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _Extent:
     first = opening.number
-    extent = _Extent([first], [opening.parsed.event.text])
+    extent = _Extent([first], [opening.parsed.event.text], [opening.parsed.body])
     has_last = False
     farthest = first + block.most_lines * _SKIPPED_PER_LINE
     for number in range(first + 1, min(count, farthest)):
@@ -89,10 +90,11 @@ def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _
         has_last = not continues or (has_last and not _compiled(_CONNECTS).search(line.body))
         extent.numbers.append(number)
         extent.lines.append(line.event.text)
+        extent.bodies.append(line.body)
         if block.ends and _compiled(block.ends).search(line.body):
             return extent
         if len(extent.numbers) >= block.most_lines:
-            return extent if block.goes_on else _Extent([first], extent.lines[:1])
+            return extent if block.goes_on else _Extent([first], extent.lines[:1], extent.bodies[:1])
     extent.is_complete = farthest <= count
     return _trimmed(extent)
 
@@ -105,24 +107,35 @@ _CONNECTS = r"^(?:During handling of the above|The above exception was|Original 
 def _trimmed(extent: _Extent) -> _Extent:
     while len(extent.lines) > 1 and not extent.lines[-1].strip():
         extent.lines.pop()
+        extent.bodies.pop()
         extent.numbers.pop()
     return extent
 
 
-def _join(inside: Sequence[RecordHits], lines: tuple[str, ...]) -> None:
+def _join(inside: Sequence[RecordHits], opener: LineHit, extent: _Extent) -> None:
+    block = opener.rule.spec.block
+    if block and block.covers:
+        for record in inside:
+            record.hits = [hit for hit in record.hits if not hit.is_failure]
     if len(inside) > 1:
         _deduplicate(inside)
+    lines, fields = _bounded(extent.lines), opener.rule.fields_of_block("\n".join(extent.bodies))
     for record in inside:
         if any(hit.is_failure for hit in record.hits):
             record.block = lines
+            record.hits = [_with_fields(hit, fields) for hit in record.hits]
+
+
+def _with_fields(hit: LineHit, fields: Mapping[str, str]) -> LineHit:
+    """A failure with the fields of its block, in addition to those of its own line."""
+    return msgspec.structs.replace(hit, fields={**fields, **hit.fields}) if fields and hit.is_failure else hit
 
 
 def _deduplicate(inside: Sequence[RecordHits]) -> None:
     """Keep one hit of each class: root causes before others, and hits inside the block before its opener."""
     failures = [hit for record in inside for hit in record.hits if hit.is_failure]
-    remaining = without_needless_fallbacks(failures)
-    openers = [hit for hit in remaining if hit.rule.spec.fallback and hit.rule.spec.block]
-    remaining = [hit for hit in remaining if hit not in openers] or remaining
+    openers = [hit for hit in failures if hit.rule.spec.fallback and hit.rule.spec.block]
+    remaining = without_needless_fallbacks([hit for hit in failures if hit not in openers] or openers)
     chosen: dict[str, LineHit] = {}
     for hit in sorted(remaining, key=lambda hit: (hit.rule.spec.role != "root", hit.rule.spec.block is not None)):
         chosen.setdefault(hit.failure_class, hit)

@@ -157,6 +157,7 @@ def test_a_traceback_is_cut_where_its_exception_is_missing(last_line: str, expec
     block = ("Traceback (most recent call last):", last_line)
     assert is_cut_traceback(a_signal("python-exception", 0, job="A", block=block)) is expected
     assert not is_cut_traceback(a_signal("oom-gpu", 0, job="A", block=block))
+    assert not is_cut_traceback(a_signal("python-exception", 0, job="A", block=block, fields={"exception": "KeyError"}))
 
 
 def test_a_cut_traceback_is_the_cause_only_where_nothing_else_is() -> None:

@@ -26,6 +26,11 @@ RULES = RuleSet(
             "report", "invoked oom-killer", block={"ends": "Killed process", "most_lines": 6}, **{"class": "killed"}
         ),
         a_rule("killed", "Killed process", **{"class": "killed"}),
+        a_rule("later", "^Later failures:", role="context", block={"goes_on": "^ ", "covers": True}),
+        a_rule(
+            "first", "^First failure:", fallback=True, block={"goes_on": "^ ", "extract": [r" rank: (?P<rank>\d+)"]}
+        ),
+        a_rule("signal", r"^ signal: (?P<signal>\d)", **{"class": "signal"}),
     ),
     (),
 )
@@ -80,6 +85,16 @@ def matches(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[Match]:
 )
 def test_a_block_is_one_match(lines: list[str], expected: list[tuple[int, str, int]]) -> None:
     assert found(lines) == expected
+
+
+def test_failures_in_a_block_have_its_fields() -> None:
+    (match,) = matches(["First failure:", " rank: 3", " signal: 9", "next", " rank: 4"])
+    assert (match.rule, match.fields) == ("test.signal", {"rank": "3", "signal": "9"})
+
+
+def test_failures_in_a_block_that_covers_them_are_not_reported() -> None:
+    lines = ["Later failures:", " signal: 6", "First failure:", " rank: 3", " signal: 9"]
+    assert [(match.event.position.offset, match.fields["signal"]) for match in matches(lines)] == [(5, "9")]
 
 
 def test_interleaved_ranks_are_separate_matches() -> None:
