@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_steps
-from epicenter.rules.liveness.job_state import ADVANCING, OBSERVED, job_state, stronger_end, unreported_end
+from epicenter.rules.liveness.declared import Declared
+from epicenter.rules.liveness.job_state import ADVANCING
 from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
+from epicenter.rules.liveness.retention import HOUR_NS, forget_jobs, forget_streams
 from epicenter.rules.liveness.state import JobWatch, job_key, new_watch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
 from epicenter.rules.liveness.timers import (
@@ -25,13 +27,11 @@ from epicenter.rules.liveness.timers import (
     set_step_timer,
 )
 from epicenter.rules.liveness.verdict import (
-    BUFFERED,
     CANCELLED,
     FAILED,
     FINISHED,
     HUNG,
     SHIPPER_SILENT,
-    STRAGGLER,
     STRENGTH,
     Finding,
     Verdict,
@@ -50,20 +50,11 @@ from epicenter.rules.model.heartbeats import (
     Step,
     WorldSize,
 )
-from epicenter.rules.model.ledger import JobEnd, JobState
+from epicenter.rules.model.ledger import JobEnd
 from epicenter.rules.model.times import NS_PER_S
 
-HOUR_NS: Final = 3600 * NS_PER_S
-INACTIVE_NS: Final = HOUR_NS
+INACTIVE_NS: Final = 3600 * NS_PER_S
 """A job without a step for this long is not checked again until its next step."""
-
-FORGET_HOURS: Final = 24
-"""A job or node without heartbeats for this long in event time is forgotten; checked once an hour."""
-
-FORGET_ENDED_HOURS: Final = 2
-"""The same for a job that has ended: missing logs mean nothing any more."""
-
-MAX_KEPT_VERDICTS: Final = 1_000
 
 
 class HeartbeatEffect(NamedTuple):
@@ -74,20 +65,16 @@ class HeartbeatEffect(NamedTuple):
     verdicts: list[Verdict]
 
 
-class LivenessWatch(msgspec.Struct):
-    """The jobs and nodes with heartbeats in the last 24 hours of event time, and the newest verdicts.
-
-    `changed_states` are the states of jobs since they were last taken: at each change, and at each check.
+class LivenessWatch(Declared):
+    """The jobs and nodes with heartbeats in the last 24 hours of event time, and what was declared of them.
 
     Heartbeats come in event-time order. `wake` returns verdicts at the time that they were due.
     """
 
-    jobs: dict[str, JobWatch] = {}
-    streams: dict[str, NodeStreams] = {}
-    timers: Timers = []
-    verdicts: list[Verdict] = []
+    jobs: dict[str, JobWatch] = msgspec.field(default_factory=dict)
+    streams: dict[str, NodeStreams] = msgspec.field(default_factory=dict)
+    timers: Timers = msgspec.field(default_factory=list)
     swept_hour: int = 0
-    changed_states: dict[str, JobState] = {}
 
     @property
     def next_due_ns(self) -> int | None:
@@ -114,14 +101,14 @@ class LivenessWatch(msgspec.Struct):
             watch = self.jobs[key] = new_watch(heartbeat)
         watch.observe(heartbeat)
         if watch.shown_phase is None:
-            self._show(key, watch, heartbeat.event_time_ns)
+            self.show(key, watch, heartbeat.event_time_ns)
         attempt = watch.progress.attempt
         if not self._advances(key, watch, heartbeat):
             return HeartbeatEffect(False, False, [])
         is_new_attempt = watch.progress.attempt != attempt
         verdicts = self._on_step(key, watch, heartbeat.event_time_ns)
         if is_new_attempt or watch.shown_phase not in ADVANCING:
-            self._show(key, watch, heartbeat.event_time_ns)
+            self.show(key, watch, heartbeat.event_time_ns)
         return HeartbeatEffect(True, is_new_attempt, verdicts)
 
     def record_root_cause(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
@@ -148,7 +135,7 @@ class LivenessWatch(msgspec.Struct):
         if watch is None:
             return []
         if watch.progress.has_ended:
-            self._correct_end(key, watch, end, time_ns)
+            self.correct_end(key, watch, end, time_ns)
             return []
         seen = [] if is_finished and not watch.progress.is_stalled else self._final_verdicts(watch, time_ns)
         watch.progress.end(is_finished)
@@ -156,14 +143,8 @@ class LivenessWatch(msgspec.Struct):
         has_failed = end in (JobEnd.FAILED, JobEnd.TIME_LIMIT)
         name, last = FINISHED if is_finished else FAILED if has_failed else CANCELLED, watch.progress.last_step
         text = "it reported no step" if last is None else f"the last step was {last}"
-        self._record(watch, Finding(name, text=text), time_ns)
+        self.record(watch, Finding(name, text=text), time_ns)
         return seen
-
-    def take_states(self) -> list[JobState]:
-        """The newest state of each job that was checked or changed since the last call."""
-        taken = list(self.changed_states.values())
-        self.changed_states.clear()
-        return taken
 
     def wake(self) -> list[Verdict]:
         """The verdicts of the first timer, at its time."""
@@ -212,7 +193,7 @@ class LivenessWatch(msgspec.Struct):
         if not watch.check_timer_ns:
             set_check_timer(self.timers, key, watch, time_ns + CHECK_EVERY_NS)
         finding = slow_steps(watch)
-        return [self._record(watch, finding, time_ns)] if finding else []
+        return [self.record(watch, finding, time_ns)] if finding else []
 
     def _on_step_timer(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
         if watch.step_timer_ns != now_ns:
@@ -231,15 +212,15 @@ class LivenessWatch(msgspec.Struct):
             watch.end = JobEnd.COMPLETED
             watch.progress.end(is_finished=True)
             text = f"the checkpoint of step {watch.progress.saved_step} came before its turn, and no step after it"
-            return [self._record(watch, Finding(FINISHED, text=text), now_ns)]
+            return [self.record(watch, Finding(FINISHED, text=text), now_ns)]
         watch.progress.is_stalled = True
         set_check_timer(self.timers, key, watch, now_ns + CHECK_AGAIN_NS)
-        return [self._declare(watch, finding, now_ns)]
+        return [self.declare(watch, finding, now_ns)]
 
     def _wait_for_shipper(self, key: str, watch: JobWatch, finding: Finding, now_ns: int) -> list[Verdict]:
         if now_ns - watch.progress.last_step_ns < INACTIVE_NS:
             set_step_timer(self.timers, key, watch, now_ns + CHECK_AGAIN_NS)
-        return [] if watch.verdict == finding.verdict else [self._declare(watch, finding, now_ns)]
+        return [] if watch.verdict == finding.verdict else [self.declare(watch, finding, now_ns)]
 
     def _on_check_timer(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
         if watch.check_timer_ns != now_ns:
@@ -254,15 +235,15 @@ class LivenessWatch(msgspec.Struct):
         else:
             behind = falling_behind(watch, now_ns)
             findings = [*([behind] if behind else []), *lost_nodes(watch, self.streams, now_ns)]
-            verdicts = [self._record(watch, finding, now_ns) for finding in findings]
-        self._show(key, watch, now_ns)
+            verdicts = [self.record(watch, finding, now_ns) for finding in findings]
+        self.show(key, watch, now_ns)
         return verdicts
 
     def _stronger_verdict(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         """A stronger verdict than the current one, if the evidence now allows one."""
         finding = find(watch, self.streams, now_ns)
         if STRENGTH[finding.verdict] > STRENGTH.get(watch.verdict, 0):
-            return [self._declare(watch, finding, now_ns)]
+            return [self.declare(watch, finding, now_ns)]
         return []
 
     def _final_verdicts(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
@@ -279,53 +260,12 @@ class LivenessWatch(msgspec.Struct):
     def _on_start_timer(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         has_begun = watch.progress.last_step is not None or watch.progress.has_ended
         finding = None if has_begun else not_started(watch, self.streams, now_ns)
-        return [self._declare(watch, finding, now_ns)] if finding else []
-
-    def _declare(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
-        watch.verdict = finding.verdict
-        if finding.verdict == HUNG and watch.progress.is_buffered:
-            self._record(watch, Finding(BUFFERED, text="steps are logged in bursts: a stop is noticed late"), now_ns)
-        return self._record(watch, finding, now_ns)
-
-    def _record(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
-        recorded = Verdict.of(watch, finding, now_ns)
-        if finding.verdict in (watch.verdict, STRAGGLER, FINISHED, FAILED, CANCELLED):
-            watch.named_node, watch.named_rank, watch.verdict_text = finding.node, finding.rank, finding.text
-        self._show(job_key(recorded.cluster, recorded.job, watch.progress.node), watch, now_ns)
-        self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], recorded]
-        return recorded
-
-    def _correct_end(self, key: str, watch: JobWatch, end: JobEnd, now_ns: int) -> None:
-        if (stronger := stronger_end(watch.end, end)) != watch.end:
-            watch.end = stronger
-            self._show(key, watch, now_ns)
-
-    def _show(self, key: str, watch: JobWatch, now_ns: int) -> None:
-        if watch.progress.job:
-            state = self.changed_states[key] = job_state(watch, now_ns)
-            watch.shown_phase = state.phase
+        return [self.declare(watch, finding, now_ns)] if finding else []
 
     def _sweep(self, time_ns: int) -> None:
         hour = time_ns // HOUR_NS
-        if hour <= self.swept_hour:
-            return
-        self.swept_hour = hour
-        for key in [
-            key
-            for key, watched in self.jobs.items()
-            if watched.last_seen_ns // HOUR_NS < hour - _retention_hours(watched)
-        ]:
-            self._forget(key, time_ns)
-        for key in [
-            key for key, watched in self.streams.items() if watched.last_seen_ns // HOUR_NS < hour - FORGET_HOURS
-        ]:
-            del self.streams[key]
-
-    def _forget(self, key: str, time_ns: int) -> None:
-        watch = self.jobs.pop(key)
-        if watch.shown_phase in OBSERVED:
-            self.changed_states[key] = unreported_end(watch, time_ns)
-
-
-def _retention_hours(watch: JobWatch) -> int:
-    return FORGET_ENDED_HOURS if watch.progress.has_ended else FORGET_HOURS
+        if hour > self.swept_hour:
+            self.swept_hour = hour
+            forget_streams(self.streams, hour)
+            for key, watch in forget_jobs(self.jobs, hour):
+                self.show_forgotten(key, watch, time_ns)

@@ -9,23 +9,11 @@ import pytest
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Alive, Heartbeat, Step, WorldSize
 from epicenter.rules.model.ledger import JobEnd, JobPhase, JobState
+from tests.support.heartbeats import alive_every, of_all, steps
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step
-from tests.unit.rules.liveness.test_watch import alive_every, earlier_attempt, of_all, steps
 
 HOUR_S = 3600
-
-
-@pytest.fixture
-def fresh() -> Engine:
-    return Engine(the_rules())
-
-
-@pytest.fixture
-def engine(fresh: Engine) -> Engine:
-    """An engine that watched an earlier attempt of job A for more than an hour, without a pause."""
-    fresh.add([], earlier_attempt())
-    return fresh
 
 
 def state(engine: Engine, heartbeats: Iterable[Heartbeat], until_s: float) -> JobState:

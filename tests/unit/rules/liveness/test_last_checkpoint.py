@@ -8,9 +8,9 @@ import pytest
 
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import CheckpointSaved, Heartbeat
+from tests.support.heartbeats import PACE_S, run, steps, verdicts
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match
-from tests.unit.rules.liveness.test_watch import PACE_S, run, steps, verdicts
 
 EVEN = (20, 40, 60)
 
