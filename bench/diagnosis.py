@@ -27,9 +27,9 @@ from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.triage.document import Status, Triage
 from epicenter.rules.triage.report import Circumstances
-from epicenter.stream.cli.triage import JobReader
 from epicenter.stream.local.pipeline import Pipeline, replay
 from epicenter.stream.rule_tools.evaluate import Case, read_cases
+from epicenter.stream.triage.job_reader import JobReader
 
 PROCESSES = 2
 LATENESS_NS = 5 * NS_PER_S

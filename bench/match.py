@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
-from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.collect.source import Sources, read_to_the_end
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import Examples, RuleSpec
-from epicenter.stream.local.pipeline import read_to_the_end
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
 

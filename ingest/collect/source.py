@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from time import sleep, time_ns
+from typing import Final, Protocol
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.files import FileSource, is_packed, log_files, unrotated
@@ -13,6 +15,8 @@ from epicenter.ingest.collect.pipe import PipeSource
 from epicenter.ingest.provenance.log_file import check_is_log, read_fault
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
+
+PAUSE_S: Final = 0.05
 
 
 class Source(Protocol):
@@ -123,6 +127,16 @@ class Sources:
 
     def _add(self, source: Source) -> None:
         self._by_name[source.name] = source
+
+
+def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> Iterator[Batch]:
+    """Every batch of finished sources, one source after the other."""
+    for source in sources.all():
+        while not source.has_ended:
+            if batch := source.read(now_ns()):
+                yield sources.stated.of(batch)
+            elif not source.has_ended:
+                sleep(PAUSE_S)
 
 
 def _machine_log(host: str, follow: bool) -> Source:

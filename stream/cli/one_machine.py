@@ -11,7 +11,7 @@ import click
 import msgspec
 import orjson
 
-from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.collect.source import Sources, read_to_the_end
 from epicenter.ingest.provenance.stated import Stated
 from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.incident import Incident
@@ -26,7 +26,7 @@ from epicenter.stream.cli.text.incident import incident_line, incident_report
 from epicenter.stream.cli.text.layout import print_hanging
 from epicenter.stream.cli.text.summary import incident_summary
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, reading, safe, watched
-from epicenter.stream.local.pipeline import Pipeline, read_to_the_end, replay
+from epicenter.stream.local.pipeline import Pipeline, replay
 from epicenter.stream.process.logs import print_message
 from epicenter.stream.process.shutdown import run_until_signal, stop_on_signals
 from epicenter.stream.scan.block_buffer import BlockBuffer

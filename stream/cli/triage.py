@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from time import time_ns
-from typing import Any
 
 import click
 import msgspec
 import orjson
 
-from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.collect.jobs import JobLogs, jobs_at
-from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.parse.times import time_from_field
-from epicenter.ingest.provenance.last_lines import last_lines
-from epicenter.ingest.provenance.log_file import check_is_log
-from epicenter.ingest.provenance.stated import NOTHING, Stated
-from epicenter.rules.errors import InputError
-from epicenter.rules.match.hyperscan import HyperscanScanner
-from epicenter.rules.model.records import Origin
+from epicenter.ingest.provenance.stated import Stated
 from epicenter.rules.packs.load import load
-from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.rules.redact.redactor import Redactor
-from epicenter.rules.report.known_times import with_known_times
 from epicenter.rules.triage.document import Triage
-from epicenter.rules.triage.report import Circumstances, triage
-from epicenter.rules.triage.sections import NODES
-from epicenter.rules.triage.story import Story
+from epicenter.rules.triage.report import Circumstances
 from epicenter.stream.cli.text.layout import Line, print_hanging
 from epicenter.stream.cli.text.terminal import console, watched
 from epicenter.stream.cli.text.triage import table, ticket
 from epicenter.stream.cli.text.triage_summary import triage_summary
-from epicenter.stream.local.pipeline import read_to_the_end
-from epicenter.stream.scan.redaction import redactor_of, text_without_secrets
-from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.settings import Settings
-from epicenter.stream.triage.reading import Section, read_sections
+from epicenter.stream.triage.job_reader import JobReader, reports_at
 
 STDIN = "-"
 
@@ -56,7 +37,9 @@ def triage_paths(
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
     circumstances = Circumstances(_time_ns(now) if now else time_ns(), job_state)
-    reader = JobReader(load(settings.rule_packs, settings.topology), settings.cluster, redactor_of(settings), stated)
+    reader = JobReader(
+        load(settings.rule_packs, settings.topology), settings.cluster, redactor_of(settings), stated, watched
+    )
     unread: list[str] = []
     for path in paths:
         reports = reports_at(path, outputs, reader, circumstances, unread)
@@ -68,80 +51,6 @@ def triage_paths(
     for message in unread:
         click.echo(f"epicenter: {message}", err=True)
     return bool(unread)
-
-
-class JobReader:
-    """Reads the files of jobs with one set of rules; without credentials if there is a redactor."""
-
-    def __init__(self, rules: RuleSet, cluster: str, redactor: Redactor | None = None, stated: Stated = NOTHING):
-        self._rules = rules
-        self._stated = stated
-        self._patterns = HyperscanScanner(rules.expressions, rules.marks)
-        self._cluster = cluster
-        self._redactor = redactor
-
-    def reports(self, job: JobLogs, circumstances: Circumstances, unread: list[str]) -> list[Triage]:
-        """The reports on the jobs in these files: one, or in a folder of all nodes' logs one for each job.
-
-        What can only be read in part is added to `unread`.
-
-        Raises:
-            InputError: one can't be read.
-        """
-        sections = self.sections(job, circumstances, unread)
-        found = (triage(story, incidents, self._rules, circumstances) for story, incidents in sections)
-        return list(map(_with_valid_names, found))
-
-    def sections(self, job: JobLogs, circumstances: Circumstances, unread: list[str]) -> list[Section]:
-        """As `read_sections`, for these files."""
-        scanner = BatchScanner(self._rules, self._cluster, self._patterns, keep_all=True, redactor=self._redactor)
-        guessed = set[str]()
-
-        def begin(name: str) -> Story:
-            return self._story(job, name, is_stated=name not in guessed)
-
-        return read_sections(
-            _noting_guesses(_batches(job, self._stated, unread), guessed),
-            scanner,
-            self._rules,
-            begin,
-            circumstances,
-            is_one_log=not job.is_plain_folder,
-        )
-
-    def _story(self, job: JobLogs, name: str, is_stated: bool) -> Story:
-        """An empty story of the job with this name in the engine."""
-        is_piped = job.name == STDIN
-        story = Story(
-            path=_shown(job.name),
-            job=_shown(name) if is_stated else "",
-            jobs=frozenset({name} - {NODES}),
-            files=("stdin",) if is_piped else tuple(map(str, job.files)),
-            is_folder=job.is_plain_folder,
-            slurm_id=job.slurm_id,
-            folder=_shown(str(job.folder or "")),
-            artifacts=tuple(map(_shown, job.artifacts)),
-        )
-        if not is_piped and not job.is_plain_folder:
-            tail, story.is_cut_off = last_lines(job.files[0])
-            story.tail = tuple(text_without_secrets(self._redactor, line) for line in tail)
-        return story
-
-
-def reports_at(
-    path: str, outputs: Path, reader: JobReader, circumstances: Circumstances, unread: list[str]
-) -> Iterator[Triage]:
-    """One report a job. Unreadable files are added to `unread` and don't stop the others."""
-    try:
-        jobs = jobs_at(path, outputs)
-    except InputError as error:
-        unread.append(str(error))
-        return
-    for job in jobs:
-        try:
-            yield from reader.reports(_readable(job, unread), circumstances, unread)
-        except InputError as error:
-            unread.append(str(error))
 
 
 def _show(reports: list[Triage], is_full: bool) -> None:
@@ -156,87 +65,7 @@ def _show(reports: list[Triage], is_full: bool) -> None:
             print_hanging(console(), triage_summary(report))
 
 
-def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
-    """The job without its empty files and those that are no logs, which are added to `unread`.
-
-    Raises:
-        InputError: its log is one of them, or all files are.
-    """
-    if job.name == STDIN:
-        return job
-    files, faults = [], {}
-    for file in job.files:
-        try:
-            files += [file] * check_is_log(file)
-        except InputError as error:
-            faults[file] = str(error)
-    own = job.files if job.is_plain_folder else job.files[:1]
-    if not {*own} & {*files}:
-        raise InputError(next((faults[file] for file in own if file in faults), f"{own[0]}: empty: no line to read"))
-    unread += faults.values()
-    return replace(job, files=tuple(files))
-
-
-def _batches(job: JobLogs, stated: Stated, unread: list[str]) -> Iterator[Batch]:
-    """All batches of the job's files."""
-    if job.is_plain_folder and job.folder:
-        yield from _batches_at(str(job.folder), stated, unread)
-    else:
-        yield from _of_one_job(batch for file in job.files for batch in _batches_at(str(file), stated, unread))
-
-
-def _noting_guesses(batches: Iterable[Batch], guessed: set[str]) -> Iterator[Batch]:
-    """The same batches. Names of jobs that only follow from a file's name are added to `guessed`."""
-    for batch in batches:
-        if batch.origin and not batch.origin.is_job_stated:
-            guessed.add(batch.origin.job)
-        yield batch
-
-
-def _of_one_job(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches of a job's files: all belong to the job of the first one, unless they state another."""
-    first: Origin | None = None
-    for batch in batches:
-        first = first or batch.origin
-        if first and batch.origin and batch.origin.job and not batch.origin.is_job_stated:
-            is_stated, name = first.is_job_stated, first.job
-            batch = replace(batch, origin=msgspec.structs.replace(batch.origin, job=name, is_job_stated=is_stated))
-        yield batch
-
-
-def _batches_at(path: str, stated: Stated, unread: list[str]) -> Iterator[Batch]:
-    """All batches of a file or folder. It is open only meanwhile: a Ray job may have thousands.
-
-    A line that names no host has none: the host of the person who reads the log does not matter.
-    """
-    with closing(Sources([path], host="", follow=False, stated=stated)) as sources:
-        yield from watched(read_to_the_end(sources), [path])
-        faults = sources.faults()
-    if path == STDIN and faults:
-        raise InputError(*faults)
-    unread += [fault for fault in faults if fault not in unread]
-
-
 def _time_ns(text: str) -> int:
     if (time_ns := time_from_field(text)) is None:
         raise click.UsageError(f"--now {text}: not a time: write it like 2026-03-02T09:00:00Z")
     return time_ns
-
-
-def _with_valid_names(report: Triage) -> Triage:
-    """The report without bytes of file names that are not UTF-8, which JSON can't hold, and without unknown times."""
-    report = msgspec.structs.replace(report, incident=report.incident and with_known_times(report.incident))
-    return msgspec.convert(_valid(msgspec.to_builtins(report)), Triage)
-
-
-def _valid(document: Any) -> Any:
-    if isinstance(document, str):
-        return _shown(document)
-    if isinstance(document, dict):
-        return {name: _valid(content) for name, content in document.items()}
-    return [_valid(part) for part in document] if isinstance(document, list | tuple) else document
-
-
-def _shown(path: str) -> str:
-    """A path as valid text: JSON can't hold a name that is not UTF-8."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from time import sleep, time_ns
-from typing import Final
+from collections.abc import Callable, Collection
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.collect.source import Sources, read_to_the_end
 from epicenter.rules.detect.signal import match_of
 from epicenter.rules.engine import Engine
 from epicenter.rules.event_time.watermark import Watermark
@@ -20,8 +18,6 @@ from epicenter.rules.redact.redactor import Redactor
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
-
-PAUSE_S: Final = 0.05
 
 
 class Pipeline:
@@ -93,16 +89,6 @@ class Pipeline:
     def flush(self) -> list[Incident]:
         """The input has ended: process everything pending. Call `rest` first."""
         return self._engine.flush()
-
-
-def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> Iterator[Batch]:
-    """Every batch of finished sources, one source after the other."""
-    for source in sources.all():
-        while not source.has_ended:
-            if batch := source.read(now_ns()):
-                yield sources.stated.of(batch)
-            elif not source.has_ended:
-                sleep(PAUSE_S)
 
 
 def replay(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from epicenter.ingest.collect.jobs import JobLogs
 from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances, triage
-from epicenter.stream.cli.triage import JobReader
+from epicenter.stream.triage.job_reader import JobReader
 from epicenter.stream.triage.reading import Section
 from tests.support.logs import LATER_NS, START_S, at, the_rules
 

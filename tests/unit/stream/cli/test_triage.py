@@ -18,7 +18,7 @@ from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances
 from epicenter.stream.cli.main import cli, main
 from epicenter.stream.cli.text.triage import table, ticket
-from epicenter.stream.cli.triage import JobReader, reports_at
+from epicenter.stream.triage.job_reader import JobReader, reports_at
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,
