@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -102,16 +102,28 @@ def incident_groups(client: Client) -> list[Group]:
     return [Group(*row) for row in found]
 
 
-def newest_change(client: Client) -> tuple[int, ...]:
-    """A token that changes when incidents, operator actions or notification decisions change."""
+class Changes(NamedTuple):
+    """Two tokens: `incidents` changes with incidents, operator actions and notification decisions, `jobs` with the
+    states of jobs and their ranks.
+    """
+
+    incidents: tuple[int, ...]
+    jobs: int
+
+
+def newest_change(client: Client) -> Changes:
+    """What tells whether an open page is out of date. A job's step is no change, nor is a state that lasts."""
     found = client.query(
         "SELECT (SELECT sum(cityHash64(incident_id, revision)) FROM incidents),"
         " (SELECT toUnixTimestamp64Nano(max(given)) FROM feedback),"
         " (SELECT toUnixTimestamp64Nano(max(changed)) FROM silences),"
         " (SELECT sum(cityHash64(incident_id, given, who)) FROM acknowledgements),"
-        " (SELECT toUnixTimestamp64Nano(max(decided)) FROM deliveries)"
+        " (SELECT toUnixTimestamp64Nano(max(decided)) FROM deliveries),"
+        " (SELECT sum(cityHash64(cluster, job, phase, outcome, verdict, node, rank, text, behind, quiet, lost_nodes))"
+        "  FROM job_states FINAL)"
     )
-    return tuple(int(value or 0) for value in found[0])
+    *incidents, job_states = (int(value or 0) for value in found[0])
+    return Changes(tuple(incidents), job_states)
 
 
 def similar_incidents(client: Client, incident: Incident, limit: int = 8) -> list[Similar]:

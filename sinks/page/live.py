@@ -15,6 +15,7 @@ from aiohttp_sse import sse_response
 from epicenter.rules.errors import PipelineError
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.freshness import StoreState
+from epicenter.sinks.clickhouse.reading import Changes
 
 HEALTH_EVERY_S: Final = 5.0
 MAX_STREAMS: Final = 200
@@ -33,10 +34,14 @@ class StoreQuery(Protocol):
 
 
 class Feed:
-    """Wakes open pages when data changes. `version` grows with each change and differs between processes."""
+    """Wakes open pages when data changes. `version` grows with each change and differs between processes.
+
+    `wakes` counts those changes and the changes of job states, which only pages of jobs show.
+    """
 
     def __init__(self) -> None:
         self.version = time_ns()
+        self.wakes = 0
         self.is_closed = False
         self._changed = asyncio.Event()
 
@@ -45,19 +50,24 @@ class Feed:
         self.version += 1
         self._wake()
 
+    def notify_jobs(self) -> None:
+        """Tell open pages that the state of a job changed."""
+        self._wake()
+
     def close(self) -> None:
         """End the stream of every open page."""
         self.is_closed = True
         self._wake()
 
-    async def wait(self, known_version: int, timeout_s: float) -> None:
-        """Return once the data is newer than `known_version`, or after `timeout_s`."""
-        if self.version != known_version or self.is_closed:
+    async def wait(self, known_wakes: int, timeout_s: float) -> None:
+        """Return once there was a wake after `known_wakes`, or after `timeout_s`."""
+        if self.wakes != known_wakes or self.is_closed:
             return
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), timeout_s)
 
     def _wake(self) -> None:
+        self.wakes += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -65,12 +75,12 @@ class Feed:
 class Watcher:
     """Polls the store for changes and notifies the feed; `status` is `ok` or the store's error."""
 
-    def __init__(self, feed: Feed, newest: Callable[[], Awaitable[object]], report: Callable[[str], None]):
+    def __init__(self, feed: Feed, newest: Callable[[], Awaitable[Changes]], report: Callable[[str], None]):
         self.status = "ok"
         self._feed = feed
         self._newest = newest
         self._report = report
-        self._known: object = None
+        self._known: Changes | None = None
 
     async def follow(self, every_s: float) -> None:
         """Poll every `every_s` seconds until cancelled, even while the store is unavailable."""
@@ -80,28 +90,34 @@ class Watcher:
 
     async def poll(self) -> None:
         """Poll once."""
-        before = (self._known, self.status)
+        known, status = self._known, self.status
         try:
             self._known = await self._newest()
             self.status = "ok"
         except PipelineError as error:
             self.status = str(error)
-        if (self._known, self.status) == before:
-            return
-        self._feed.notify()
-        if (self.status == "ok") != (before[1] == "ok"):
+        if (self._known and self._known.incidents, self.status) != (known and known.incidents, status):
+            self._feed.notify()
+        elif self._known != known:
+            self._feed.notify_jobs()
+        if (self.status == "ok") != (status == "ok"):
             self._report("store connection restored" if self.status == "ok" else f"store unavailable: {self.status}")
 
 
 def events(
     feed: Feed, health: Health, state: Callable[[], Awaitable[StoreState]]
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """A handler that streams server-sent events: `changed` with the version, `health` as JSON."""
+    """A handler that streams server-sent events: `changed` with the version, `health` as JSON.
+
+    With each `health` a page of jobs loads its data anew: every few seconds, and when the state of a job changes.
+    """
 
     streams = 0
 
     async def limited(request: web.Request) -> web.StreamResponse:
-        """Server-sent events: `changed` when the data changes, `health` every few seconds. At most 200 streams."""
+        """Server-sent events: `changed` when the data changes; `health` every few seconds and when the state of a job
+        changes. At most 200 streams.
+        """
         nonlocal streams
         if streams >= MAX_STREAMS:
             return web.Response(
@@ -118,12 +134,13 @@ def events(
         async with sse_response(request) as response:
             with suppress(ConnectionError):
                 while response.is_connected() and not feed.is_closed:
+                    wakes = feed.wakes
                     if sent_version != feed.version:
                         sent_version = feed.version
                         await response.send(str(sent_version), event="changed")
                     shown = {**health(), "newest_ms": _milliseconds((await state()).newest_ns)}
                     await response.send(msgspec.json.encode(shown).decode(), event="health")
-                    await feed.wait(sent_version, HEALTH_EVERY_S)
+                    await feed.wait(wakes, HEALTH_EVERY_S)
         return response
 
     return limited

@@ -163,11 +163,13 @@ class LocalRunner:
         await self._publish(self._pipeline.flush())
 
     async def _publish(self, incidents: list[Incident]) -> None:
-        is_shown = await self._writer.write_outcome(self._pipeline, incidents, self._rules)
+        written = await self._writer.write_outcome(self._pipeline, incidents, self._rules)
         if self._notifier:
             await self._notifier.process(incidents)
-        if is_shown and self._feed:
+        if self._feed and written.is_list_changed:
             self._feed.notify()
+        elif self._feed and written.is_job_changed:
+            self._feed.notify_jobs()
         for incident in incidents:
             self._show(incident)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from time import monotonic, perf_counter, time_ns
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from epicenter.rules.errors import PipelineError
 from epicenter.rules.model.incident import Incident
@@ -17,6 +17,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.report.open_incidents import OpenIncidents
 from epicenter.stream.local.pipeline import Pipeline
+from epicenter.stream.local.shown_states import ShownStates
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.sampling import Sampler
 from epicenter.stream.scan.rule_budget import RuleBudget
@@ -25,6 +26,14 @@ from epicenter.stream.store.thread import Store
 
 LOCAL: Final = "local"
 """One metrics label for all sources of this machine: there may be ten thousand files."""
+
+
+class Written(NamedTuple):
+    """What a write changes on the page: incidents or their deliveries; the state of a job or its ranks."""
+
+    is_list_changed: bool
+    is_job_changed: bool
+
 
 MatchesWithRule = list[tuple[Match, RuleSpec]]
 
@@ -38,6 +47,7 @@ class LocalStoreWriter:
         self._deliveries: list[Delivery] = []
         self._dead_letters: list[DeadLetter] = []
         self._open_incidents = OpenIncidents()
+        self._shown_states = ShownStates()
         self.metrics = Metrics()
         self.rule_budget = RuleBudget(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
@@ -66,22 +76,22 @@ class LocalStoreWriter:
             dead_letters=[dead_letter for scanned in found for dead_letter in scanned.dead_letters],
         )
 
-    async def write_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
-        """Write the results of an advance and the deliveries since; return whether the page changes."""
+    async def write_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> Written:
+        """Write the results of an advance and the deliveries since; return what that changes on the page."""
         self.metrics.record_opened(self._open_incidents.update(incidents))
         self.metrics.record_open(self._open_incidents.counts())
         failures, quiet = _with_rules(pipeline.windowed(), rules)
-        delivered = self._pop_deliveries()
+        delivered, job_states = self._pop_deliveries(), pipeline.job_states()
         await self._write(
             incidents=incidents,
             matches=failures,
             observed=quiet,
             signals=pipeline.joined(),
             gaps=pipeline.gaps(),
-            job_states=pipeline.job_states(),
+            job_states=job_states,
             **delivered,
         )
-        return bool(incidents or delivered["deliveries"])
+        return Written(bool(incidents or delivered["deliveries"]), self._shown_states.update(job_states))
 
     async def write_metrics(self) -> None:
         """Write metrics when they are due. A failure is only reported."""

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import JobPhase, JobState
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse import jobs, reading
@@ -176,6 +178,23 @@ def test_the_change_token_differs_after_every_visible_change(client: Client) -> 
         tokens.append(reading.newest_change(client))
     assert len(set(tokens)) == len(tokens)
     assert reading.newest_change(client) == tokens[-1]
+
+
+def test_the_token_of_jobs_differs_after_a_visible_change_of_a_job_or_a_rank_only(client: Client) -> None:
+    tokens = [reading.newest_change(client).jobs]
+    state = JobState("east", "A", NOW_NS, JobPhase.IN_STEP, NOW_NS, 0)
+    for shown in (
+        state,
+        replace(state, behind=(3,)),
+        replace(state, quiet=(3,)),
+        replace(state, phase=JobPhase.STALLED, verdict="hung"),
+        replace(state, job="B"),
+    ):
+        ClickHouseSink(client).write(job_states=[replace(shown, time_ns=NOW_NS + len(tokens))])
+        tokens.append(reading.newest_change(client).jobs)
+        ClickHouseSink(client).write(job_states=[replace(shown, time_ns=NOW_NS + len(tokens), since_ns=NOW_NS + 9)])
+        assert reading.newest_change(client).jobs == tokens[-1]
+    assert len(set(tokens)) == len(tokens)
 
 
 def test_the_most_similar_incidents_are_listed_first_with_their_feedback(client: Client) -> None:

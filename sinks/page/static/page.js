@@ -66,6 +66,7 @@ async function refresh() {
       isPending = false;
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       applyUpdate(new DOMParser().parseFromString(await answer.text(), "text/html"), answer.ok);
+      if (answer.ok) drawGrids();
       await new Promise((done) => setTimeout(done, 700));
     } while (isPending);
   } catch {
@@ -142,7 +143,6 @@ function updateHealth(health) {
     if (shown.dataset.unit === "length" && find("[data-health-ago]")) find("[data-health-ago]").hidden = value < 5;
   }
   if (find("[data-live-always], [data-unreachable]")) refresh();
-  if (!document.hidden) drawGrids();
 }
 
 function listen() {

@@ -19,8 +19,9 @@ from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.operator_actions import write_silences
+from epicenter.sinks.clickhouse.reading import Changes
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
-from epicenter.sinks.page import Feed, page
+from epicenter.sinks.page import Feed, Watcher, live, page
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 Browser = TestClient[Any, Any]
@@ -556,6 +557,47 @@ async def test_invalid_stored_incident_is_named(browser: Browser, store: Store, 
 
 async def test_feed_returns_at_once_after_an_earlier_change() -> None:
     feed = Feed()
-    seen_version = feed.version
+    wakes = feed.wakes
     feed.notify()
-    await asyncio.wait_for(feed.wait(seen_version, timeout_s=3_600), timeout=5)
+    await asyncio.wait_for(feed.wait(wakes, timeout_s=3_600), timeout=5)
+
+
+async def test_a_changed_job_state_sends_health_at_once_and_no_changed_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "HEALTH_EVERY_S", 3_600)
+    feed = Feed()
+    async with TestClient(TestServer(page(nothing_stored, lambda: {"status": "ok"}, feed))) as browser:
+        response = await browser.get("/events")
+
+        async def next_event() -> bytes:
+            text = await asyncio.wait_for(response.content.readuntil(b"\r\n\r\n"), timeout=20)
+            return text.split(b"\r\n", 1)[0]
+
+        assert [await next_event(), await next_event()] == [b"event: changed", b"event: health"]
+        feed.notify_jobs()
+        assert await next_event() == b"event: health"
+        feed.notify()
+        assert [await next_event(), await next_event()] == [b"event: changed", b"event: health"]
+        feed.close()
+
+
+async def nothing_stored(statement: Callable[[Client], Answer], /) -> Answer:
+    raise TransientError("away")
+
+
+async def test_the_watcher_tells_a_change_of_jobs_from_one_of_incidents() -> None:
+    feed, reports, changes = (
+        Feed(),
+        list[str](),
+        [Changes((1,), 1), Changes((1,), 1), Changes((1,), 2), Changes((2,), 2)],
+    )
+
+    async def newest() -> Changes:
+        return changes.pop(0)
+
+    watcher = Watcher(feed, newest, reports.append)
+    seen = []
+    while changes:
+        before = feed.version, feed.wakes
+        await watcher.poll()
+        seen.append((feed.version - before[0], feed.wakes - before[1]))
+    assert seen == [(1, 1), (0, 0), (0, 1), (1, 1)]
