@@ -16,6 +16,7 @@ LINK: Final = "log"
 """A job's folder has a link of this name to its log; a folder without one holds shared checkpoints."""
 
 MAX_CORES: Final = 20
+_LOGS: Final = (".log", ".out")
 _RAY_LOGS: Final = ("ray_logs/*/worker*.out", "ray_logs/*/worker*.err", "ray_logs/*/raylet.out")
 _SLURM_ID: Final = re.compile(r"\d+(?:_\d+)?")
 
@@ -89,7 +90,7 @@ def _jobs_at(argument: str, outputs: Path) -> list[JobLogs]:
 def _jobs_in(folder: Path) -> Iterator[JobLogs]:
     """Every job in a folder of jobs, by name; none if it is not such a folder."""
     folders = {path.name: _of_folder(path, str(path)) for path in folder.iterdir() if is_job(path)}
-    logs = [file for file in folder.iterdir() if file.suffix in (".log", ".out") and file.is_file()]
+    logs = [file for file in folder.iterdir() if file.name.removesuffix(".gz").endswith(_LOGS) and file.is_file()]
     alone = {log.stem: _of_log(log, str(log)) for log in logs if NAMED.match(log.name) or folders}
     for _, job in sorted((alone | folders).items()):
         yield job

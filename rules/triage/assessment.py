@@ -211,7 +211,7 @@ def _silence(run: RunFacts, status: Status, best: Candidate | None, by_state: Ru
     if best:
         is_verdict = best.signal.position is None and best.signal.failure_class in STALLS
         return SilenceKind.NO_PROGRESS if is_verdict else None
-    is_unexplained = status is Status.UNKNOWN_DEATH and by_state is None
+    is_unexplained = status is Status.UNKNOWN_DEATH and by_state is None and not run.story.faults
     return SilenceKind.SILENT_END if is_unexplained else None
 
 

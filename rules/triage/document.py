@@ -93,6 +93,23 @@ class ProgressReport(msgspec.Struct, frozen=True):
     attempts: int = 1
 
 
+class FailedAttempt(msgspec.Struct, frozen=True):
+    """An attempt before the newest one, and what it failed of; `time` is None if its line has none, as is `last_step`.
+
+    `line` counts from 1; `file` is empty for the log itself.
+    """
+
+    attempt: int
+    failure_class: str = msgspec.field(name="class")
+    title: str
+    node: str
+    rank: int | None
+    last_step: int | None
+    time: str | None
+    line: int
+    file: str = ""
+
+
 class Triage(msgspec.Struct, frozen=True):
     """What happened to one job. `primary` is None if nothing failed; `classes` are all that the lines show.
 
@@ -100,7 +117,8 @@ class Triage(msgspec.Struct, frozen=True):
     file, and empty for what belongs to no job. `incident` is the one that explains it, as `epicenter replay` prints it;
     None if there is none. `incidents` are the ids of all of its incidents. `family` is the class of the job-log-triage
     table that the primary one counts as. `confidence` lies in 0..1. `dead` counts the records that could not be
-    processed.
+    processed. `failed_attempts` are those before the newest one, oldest first: the other fields are about the newest.
+    `faults` say what of its files could not be read.
     """
 
     path: str
@@ -127,3 +145,5 @@ class Triage(msgspec.Struct, frozen=True):
     dead: int = 0
     incident: Incident | None = None
     incidents: tuple[str, ...] = ()
+    failed_attempts: tuple[FailedAttempt, ...] = ()
+    faults: tuple[str, ...] = ()

@@ -12,9 +12,17 @@ from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.report.reason_text import cascade_text, reason_texts
 from epicenter.rules.triage.advice import next_steps
 from epicenter.rules.triage.assessment import Assessment, Circumstances, assess
+from epicenter.rules.triage.attempts import attempts_text, failed_attempts
 from epicenter.rules.triage.dashboards import dashboards
 from epicenter.rules.triage.diagnose import checks
-from epicenter.rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
+from epicenter.rules.triage.document import (
+    EvidenceLine,
+    FailedAttempt,
+    FindingReport,
+    ProgressReport,
+    Status,
+    Triage,
+)
 from epicenter.rules.triage.primary import RankedIncident, is_cancellation
 from epicenter.rules.triage.stage import stage
 from epicenter.rules.triage.story import Finding, Story
@@ -29,6 +37,7 @@ MAX_EVIDENCE_LENGTH: Final = 4000
 def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, circumstances: Circumstances) -> Triage:
     """The report on one job with its incidents; the same for the same log, time and job state."""
     assessment = assess(story, incidents, rules, circumstances)
+    failed = tuple(failed_attempts(story, rules))
     name, shown = assessment.primary, {finding.failure_class for finding in assessment.run.failures}
     return Triage(
         path=story.path,
@@ -37,7 +46,7 @@ def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, ci
         family=(vocabulary().parent(name) or name) if name else None,
         classes=tuple(sorted(shown | ({name} if name else set()))),
         stage=stage(story, name),
-        summary=_summary(assessment),
+        summary=_summary(assessment, failed),
         evidence=_evidence(assessment),
         progress=assessment.progress,
         findings=tuple(_finding(finding, rules) for finding in story.findings.values()),
@@ -55,6 +64,8 @@ def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, ci
         dead=story.dead,
         incident=assessment.incident.incident if assessment.incident else None,
         incidents=tuple(found.incident.incident_id for found in incidents),
+        failed_attempts=failed,
+        faults=story.faults,
     )
 
 
@@ -65,9 +76,10 @@ _NOTHING: Final = {
 }
 
 
-def _summary(assessment: Assessment) -> str:
+def _summary(assessment: Assessment, failed: Sequence[FailedAttempt]) -> str:
     story, status, progress = assessment.story, assessment.status, assessment.progress
-    sentences = [f"{assessment.incident.incident.title}."] if assessment.incident else []
+    sentences = [f"{fault}." for fault in story.faults]
+    sentences += [f"{assessment.incident.incident.title}."] if assessment.incident else []
     if status is Status.NO_JOB:
         sentences.append(_without_job(assessment))
     else:
@@ -80,6 +92,9 @@ def _summary(assessment: Assessment) -> str:
         sentences.append("All steps were completed by then: the job failed during shutdown.")
     elif progress.last_step is not None and status not in (Status.COMPLETED, Status.NO_JOB):
         sentences.append(f"The last completed step is {progress.last_step}{_of(progress)}.")
+    if status is Status.UNKNOWN_DEATH and story.newest_ns is None:
+        sentences.append("No line has a time, so the log may also be of a job that still ran.")
+    sentences += attempts_text(failed)
     return " ".join(sentences)
 
 
@@ -89,7 +104,10 @@ def _without_job(assessment: Assessment) -> str:
         return f"There is no job in this log. {assessment.spec.meaning}"
     if progress.last_step is not None:
         steps = f"steps {progress.first_step} to {progress.last_step}"
-        return f"The log shows {steps}, but neither the start nor the end of a job."
+        is_timed = assessment.story.newest_ns is not None
+        return (
+            f"The log shows {steps}{'' if is_timed else ' without times'}, but neither the start nor the end of a job."
+        )
     return "There is no job in this log, and nothing was found."
 
 

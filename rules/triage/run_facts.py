@@ -20,7 +20,7 @@ STALL_FLOOR_S: Final = 900
 """A checkpoint, an evaluation or a compilation may keep a healthy job busy for this long."""
 
 STEPS_TO_KNOW_THE_PACE: Final = 10
-"""A log with fewer step lines, and without the launcher's first lines, may be a piece of a longer one."""
+"""A log with fewer step lines, or without times, may be a piece of a longer one if no line names job or launcher."""
 
 HEARTBEAT: Final = "heartbeat-timeout"
 HEARTBEAT_CLASSES: Final = (HEARTBEAT, "jax-coordination-error")
@@ -70,9 +70,10 @@ def facts_of(story: Story, incidents: Sequence[RankedIncident]) -> RunFacts:
 
 
 def _was_seen_running(story: Story) -> bool:
-    """Whether a job is named, its launcher's lines or an exit are there, or so many steps that its pace is known."""
+    """Whether a job is named, its launcher's lines or an exit are there, or timed steps enough to know its pace."""
     is_launched = any(rule.startswith("job.") for rule in story.facts) or bool(story.node_exits)
-    return bool(story.job) or is_launched or story.steps.lines >= STEPS_TO_KNOW_THE_PACE
+    is_paced = story.newest_ns is not None and story.steps.lines >= STEPS_TO_KNOW_THE_PACE
+    return bool(story.job) or is_launched or is_paced
 
 
 def _has_made_all_steps(steps: Steps, progress: ProgressReport) -> bool:

@@ -25,10 +25,11 @@ class Steps:
     """The steps of the newest attempt in a log. A step that goes far back begins a new attempt (a restart).
 
     The first file with steps decides on attempts and on the step time; further files (Ray workers) repeat the same
-    steps, perhaps with more of them. `step_times_s` are the newest ones after the warm-up, as the lines state them, or
-    else from one line to the next. `stride` is how many steps apart the progress lines are. Steps of runs that restart
-    the count in each epoch are added up; the total is that of all epochs if the lines have their number
-    (`has_epoch_total`). `last_time_ns` may be an estimate: then `is_time_estimated`.
+    steps, perhaps with more of them. `last_before` is the last step of the attempt before. `step_times_s` are the
+    newest ones after the warm-up, as the lines state them, or else from one line to the next. `stride` is how many
+    steps apart the progress lines are. Steps of runs that restart the count in each epoch are added up; the total is
+    that of all epochs if the lines have their number (`has_epoch_total`). `last_time_ns` may be an estimate: then
+    `is_time_estimated`.
     """
 
     first: int | None = None
@@ -40,6 +41,7 @@ class Steps:
     total: int | None = None
     stride: int | None = None
     attempts: int = 1
+    last_before: int | None = None
     counts_by_epoch: bool = False
     has_epoch_total: bool = False
     step_times_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_KEPT_STEP_TIMES))
@@ -79,6 +81,7 @@ class Steps:
     def begin_attempt(self) -> None:
         """Forget the steps so far; the next line is the first of a new attempt."""
         self.attempts += 1
+        self.last_before = self.last
         self.first = self.last = self.last_time_ns = self.total = self.stride = self._epoch = None
         self.last_line = self._steps_before_epoch = self._total_so_far = 0
         self.is_time_estimated = self._is_interrupted = self.has_epoch_total = self._counts_over_epochs = False

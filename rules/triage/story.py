@@ -21,6 +21,7 @@ from epicenter.rules.triage.steps import Steps, whole
 ERRORS: Final = ("error", "critical")
 MAX_KEPT_PER_CLASS: Final = 6
 MAX_KEPT_OF_EARLIER: Final = 2
+MAX_KEPT_ATTEMPTS: Final = 20
 ADVICE: Final = "advice "
 """Before a class whose lines only advise, to keep them apart from its failures."""
 
@@ -110,6 +111,15 @@ class NodeExit:
 
 
 @dataclass(frozen=True)
+class EndedAttempt:
+    """An attempt that another one followed, with the signals of its failures."""
+
+    number: int
+    last_step: int | None
+    signals: tuple[Signal, ...]
+
+
+@dataclass(frozen=True)
 class Marker:
     """The newest part of a step that a rank announced; `batch` is -1 if the line lacks it."""
 
@@ -123,6 +133,8 @@ class Story:
 
     `job` is its name, if a path, a line or an envelope states it. `jobs` are the names that its lines have in the
     engine, made of the file's name where nothing states it; none for what belongs to no job.
+
+    `faults` say which of its files could not be read to the end, and why.
 
     `verdict` is the engine's newest on the job's missing logs. `newest_ns` is the time of the newest line,
     `own_newest_ns` that of the job's, `others_newest_ns` that of other jobs and of the nodes.
@@ -144,6 +156,7 @@ class Story:
     own_newest_ns: int | None = None
     others_newest_ns: int | None = None
     is_cut_off: bool = False
+    faults: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     steps: Steps = field(default_factory=Steps)
     losses: Losses = field(default_factory=Losses)
@@ -154,6 +167,7 @@ class Story:
     markers: dict[int, Marker] = field(default_factory=dict)
     reported_dead: set[int] = field(default_factory=set)
     step_at: dict[str, int] = field(default_factory=dict)
+    ended: list[EndedAttempt] = field(default_factory=list)
     progress_rules: set[str] = field(default_factory=set)
 
     def note(self, match: Match, rules: RuleSet) -> None:
@@ -193,9 +207,12 @@ class Story:
 
         A traceback whose exception is cut off counts only if nothing else failed.
         """
-        failures = [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
+        failures = self._failures()
         strong = [finding for finding in failures if finding.count > finding.weak]
         return strong or failures
+
+    def _failures(self) -> list[Finding]:
+        return [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
 
     def is_dated(self, time_ns: int) -> bool:
         """Whether a time comes from a line of the log, rather than only from the order of lines."""
@@ -265,6 +282,9 @@ class Story:
         for rule in _OF_ONE_ATTEMPT:
             if rule not in keep:
                 self.facts.pop(rule, None)
+        if len(self.ended) < MAX_KEPT_ATTEMPTS:
+            signals = tuple(signal for finding in self._failures() for signal in finding.signals)
+            self.ended.append(EndedAttempt(self.steps.attempts - 1, self.steps.last_before, signals))
         for finding in self.findings.values():
             finding.begin_attempt()
         self.node_exits.clear()

@@ -74,19 +74,23 @@ class JobReader:
     def sections(self, job: JobLogs, circumstances: Circumstances, unread: list[str]) -> list[Section]:
         """As `read_sections`, for these files."""
         scanner = BatchScanner(self._rules, self._cluster, self._patterns, keep_all=True, redactor=self._redactor)
-        guessed = set[str]()
+        origins, faults = _Origins(), list[str]()
 
         def begin(name: str) -> Story:
-            return self._story(job, name, is_stated=name not in guessed)
+            return self._story(job, name, is_stated=name not in origins.guessed)
 
-        return read_sections(
-            _noting_guesses(self._batches(job, unread), guessed),
+        sections = read_sections(
+            origins.noted(self._batches(job, faults)),
             scanner,
             self._rules,
             begin,
             circumstances,
             is_one_log=not job.is_plain_folder,
         )
+        for story, _ in sections:
+            story.faults = tuple(fault for fault in faults if origins.may_concern(story, fault))
+        unread += [fault for fault in faults if fault not in unread]
+        return sections
 
     def _story(self, job: JobLogs, name: str, is_stated: bool) -> Story:
         """An empty story of the job with this name in the engine."""
@@ -163,12 +167,25 @@ def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
     return replace(job, files=tuple(files))
 
 
-def _noting_guesses(batches: Iterable[Batch], guessed: set[str]) -> Iterator[Batch]:
-    """The same batches. Names of jobs that only follow from a file's name are added to `guessed`."""
-    for batch in batches:
-        if batch.origin and not batch.origin.is_job_stated:
-            guessed.add(batch.origin.job)
-        yield batch
+class _Origins:
+    """Which jobs the files of a folder are about. The names in `guessed` only follow from a file's name."""
+
+    def __init__(self) -> None:
+        self.guessed: set[str] = set()
+        self._jobs_by_file: dict[str, set[str]] = {}
+
+    def noted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The same batches."""
+        for batch in batches:
+            if batch.origin:
+                self._jobs_by_file.setdefault(batch.source, set()).add(batch.origin.job)
+                self.guessed |= set() if batch.origin.is_job_stated else {batch.origin.job}
+            yield batch
+
+    def may_concern(self, story: Story, fault: str) -> bool:
+        """Whether the fault of a file, which begins with its name, is one of the job; also if its job is unknown."""
+        jobs = next((jobs for file, jobs in self._jobs_by_file.items() if fault.startswith(f"{file}: ")), set())
+        return not jobs or not jobs.isdisjoint(story.jobs)
 
 
 def _of_one_job(batches: Iterable[Batch]) -> Iterator[Batch]:

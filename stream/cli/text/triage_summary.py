@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Final
 
 from epicenter.ingest.parse.prefix import peel
+from epicenter.rules.triage.attempts import attempts_text
 from epicenter.rules.triage.document import Status, Triage
 from epicenter.sinks.text.humanize import count
 from epicenter.stream.cli.text.layout import Line, heading, unit, with_commands
@@ -20,14 +21,20 @@ _STATES: Final = {Status.NO_JOB: "no job in this log", Status.UNKNOWN_DEATH: "en
 
 def triage_summary(report: Triage) -> Iterator[Line]:
     """A report on one screen; `--full` shows the rest."""
-    facts = (_STATES.get(report.status, report.status), report.stage, *_progress(report))
+    facts = (_state(report), report.stage, *_progress(report))
     yield Line(f"{safe(_name(report))}  ", " · ".join(unit(safe(fact)) for fact in facts if fact), left_style="bold")
     if report.incident:
         yield Line("", "")
         yield from incident_summary(report.incident)
     else:
         yield from _without_incident(report)
+    if report.incident and report.failed_attempts:
+        yield from heading("Before")
+        for sentence in attempts_text(report.failed_attempts):
+            yield Line("  - ", safe(sentence))
     yield from _checks(report)
+    for fault in report.faults if report.incident else ():
+        yield Line("  ", safe(fault))
     if report.dead:
         yield Line("  ", f"{count(report.dead, 'record')} could not be processed: epicenter match says why")
 
@@ -39,12 +46,20 @@ def _name(report: Triage) -> str:
     return (report.name if is_of_many_files else "") or PurePath(report.path).name or report.path
 
 
+def _state(report: Triage) -> str:
+    if report.status is Status.UNKNOWN_DEATH and report.faults:
+        return "the end of its log can't be read"
+    if report.status is Status.NO_JOB and report.progress.last_step is not None:
+        return "neither the start nor the end of a job"
+    return _STATES.get(report.status, report.status)
+
+
 def _progress(report: Triage) -> Iterator[str]:
     progress = report.progress
     if progress.last_step is None:
         return
     yield f"step {progress.last_step}" + (f" of {progress.total_steps}" if progress.total_steps else "")
-    if progress.steps_lost and report.status not in (Status.RUNNING, Status.NO_JOB):
+    if progress.steps_lost and report.status not in (Status.RUNNING, Status.NO_JOB) and not report.faults:
         lost = count(progress.steps_lost, "step")
         yield f"{lost} lost" + (f" ({duration(progress.time_lost_s)})" if progress.time_lost_s else "")
 

@@ -105,6 +105,12 @@ def test_a_folder_of_logs_named_like_jobs_names_each_of_them(tmp_path: Path) -> 
     assert [job.slurm_id for job in jobs_at(str(tmp_path), tmp_path)] == ["7877", "7901", "7950"]
 
 
+def test_a_packed_log_in_a_folder_of_jobs_is_one_of_them(tmp_path: Path) -> None:
+    for name in ("7877-a.log", "7878-b.log.gz", "slurm-7879.out.gz"):
+        (tmp_path / name).write_text("x\n")
+    assert [job.slurm_id for job in jobs_at(str(tmp_path), tmp_path)] == ["7877", "7878", "7879"]
+
+
 def test_standard_input_is_a_job(tmp_path: Path) -> None:
     assert jobs_at("-", tmp_path) == [JobLogs("-", (Path("-"),))]
 

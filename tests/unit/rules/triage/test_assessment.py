@@ -138,6 +138,27 @@ def test_a_few_steps_may_be_a_piece_of_a_longer_log(count: int, expected: str) -
     assert report_on(lines, name="pasted.log").status == expected
 
 
+@pytest.mark.parametrize(
+    ("head", "name", "expected"),
+    [
+        pytest.param([], "pasted.log", "no-job", id="a-bare-log"),
+        pytest.param(HEAD, "pasted.log", "unknown-death", id="a-launcher-printed-its-lines"),
+        pytest.param([], "slurm-7877.out", "unknown-death", id="a-job-is-named"),
+    ],
+)
+def test_steps_without_times_prove_a_death_only_with_a_job_or_its_launcher(
+    head: list[str], name: str, expected: str
+) -> None:
+    lines = [*head, *(maxtext(step, second=-1) for step in range(30))]
+    report = report_on(lines, name=name)
+    assert report.status == expected
+    doubts = {
+        "no-job": "shows steps 0 to 29 without times, but neither",
+        "unknown-death": "also be of a job that still",
+    }
+    assert doubts[expected] in report.summary
+
+
 def test_only_the_given_time_and_state_decide_whether_a_job_hangs() -> None:
     """Nothing here has a modification time: the same lines hang or run by the query."""
     queries = [(1510.0, "RUNNING"), (LATE, "RUNNING"), (LATE, "")]

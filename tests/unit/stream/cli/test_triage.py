@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -241,6 +243,33 @@ def test_a_job_without_its_log_does_not_stop_the_table(tmp_path: Path, run: Run)
     assert out.count("oom-gpu") == 2
 
 
+def _cut(lines: list[str]) -> bytes:
+    packed = gzip.compress("\n".join(lines).encode() + Random(1).randbytes(100_000).hex().encode())
+    return packed[: len(packed) // 2]
+
+
+def test_a_cut_log_is_called_so_in_the_row_of_its_job_and_in_json(tmp_path: Path, run: Run) -> None:
+    write_log(tmp_path / "7877-whole.log", FAILED)
+    (tmp_path / "7878-cut.log.gz").write_bytes(_cut(AT_300))
+    code, out, err = run(tmp_path)
+    fault = (
+        f"{tmp_path}/7878-cut.log.gz: packed with gzip, and cut off or damaged: only the lines before that were read"
+    )
+    assert (code, err) == (66, f"epicenter: {fault}\n")
+    whole, cut = out.splitlines()[2:]
+    assert ("7877-whole.log", "cut off" in whole) == (Path(whole.split()[1]).name, False)
+    assert f"{fault}. The log shows no failure. The last completed step is 300 of a job of 1000." in cut
+    found = [json.loads(line) for line in run("--json", tmp_path)[1].splitlines()]
+    assert [(report["primary"], report["faults"]) for report in found] == [("oom-gpu", []), (None, [fault])]
+
+
+def test_a_cut_log_in_a_folder_of_all_nodes_is_only_that_of_its_job(tmp_path: Path) -> None:
+    write_log(tmp_path / "a.log", [*steps(0, 60), TRACEBACK, OOM])
+    (tmp_path / "b.log.gz").write_bytes(_cut(steps(0, 60)))
+    reports = reports_at(str(tmp_path), tmp_path, JobReader(the_rules(), "default"), Circumstances(), [])
+    assert [(report.name, len(report.faults)) for report in reports] == [("a", 0), ("b.log.gz", 1)]
+
+
 UNUSUAL: dict[str, tuple[bytes, str, str | None]] = {
     "no-steps": ("\n".join([*HEAD, *summary(0)]).encode(), "completed", None),
     "latin-1": ("\n".join([*AT_300, TRACEBACK, OOM, "gelöscht"]).encode("latin-1"), "failed", "oom-gpu"),
@@ -314,7 +343,11 @@ def test_a_failed_job_fits_on_a_screen_with_its_state_cause_and_next_steps(tmp_p
     ("lines", "first", "second"),
     [
         (["Hello.", "Good bye."], "a.log  no job in this log", "There is no job in this log, and nothing was found."),
-        ([maxtext(1)], "a.log  no job in this log · Training · step 1", "The log shows steps 1 to 1, but neither"),
+        (
+            [maxtext(1)],
+            "a.log  neither the start nor the end of a job · Training · step 1",
+            "The log shows steps 1 to 1, but neither",
+        ),
     ],
     ids=["no-job", "a-step"],
 )

@@ -47,7 +47,7 @@ STEPS = [f"step {step} | loss 2.{step:03d}" for step in range(1, 30)]
         ),
     ],
 )
-def test_title_says_what_is_used_up_and_where(line: str, title: str, tmp_path: Path) -> None:
+def test_title_names_what_is_used_up_and_where(line: str, title: str, tmp_path: Path) -> None:
     report = report_on(write_log(tmp_path / "a.log", [*STEPS, line]))
     assert (report.primary, report.incident and report.incident.title) == ("disk-full", title)
     assert any("quota -s" in step for step in report.next_steps) is title.startswith("Disk quota")
