@@ -98,6 +98,7 @@ class Metrics:
         "class",
     )
     _build = Row(Gauge, "epicenter_build_info", "Is always 1; the label says which version runs.", "version")
+    _store_up = Row(Gauge, "epicenter_store_up", "Shows whether the store of a page answers (1) or not (0).", "store")
     _rules = Row(Gauge, "epicenter_rules", "Shows how many rules are in use, by the digest of their files.", "digest")
     _candidates = Row(Counter, "epicenter_rule_candidates_total", "Counts the lines checked against the rule.", "rule")
     _hits = Row(Counter, "epicenter_rule_hits_total", "Counts the checked lines that match the rule.", "rule")
@@ -174,6 +175,10 @@ class Metrics:
         """It is not known how many incidents are open."""
         self._known_kinds.clear()
         self._open.clear()
+
+    def record_store_up(self, store: str, is_up: bool) -> None:
+        """Set whether the store at this address answers."""
+        self._store_up.labels(store).set(is_up)
 
     def record_uses(self, used: Mapping[Rule, Use]) -> None:
         """Count candidates, hits, time and skipped lines of rules."""

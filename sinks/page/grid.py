@@ -22,6 +22,7 @@ LOST: Final = "logs-missing"
 BEHIND: Final = "behind"
 NO_LOGS: Final = "no-logs"
 NO_STEP: Final = "no-step"
+LOGS_ONLY: Final = "logs-only"
 IN_STEP: Final = "in-step"
 ENDED: Final = "ended"
 UNKNOWN: Final = "unknown"
@@ -31,7 +32,8 @@ STATES: Final = {
     LOST: ("Logs missing", "the logs of its node stopped, the job may advance"),
     BEHIND: ("Behind", "advances, at an earlier step"),
     NO_LOGS: ("No logs yet", "no line of this job from it or its node"),
-    NO_STEP: ("No step seen", "it or its node logs, but it reports no steps"),
+    NO_STEP: ("No step seen", "it or its node logs, but it reports no steps, unlike most ranks"),
+    LOGS_ONLY: ("Logs, no steps", "it or its node logs; no line numbers its steps"),
     IN_STEP: ("In step", "at the newest step"),
     ENDED: ("Ended", ""),
     UNKNOWN: ("Not known", ""),
@@ -42,7 +44,10 @@ _ORDER: Final = {state: number for number, state in enumerate(STATES)}
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One rank. `behind` (steps) and `silent_s` (since its last line) are None when unknown."""
+    """One rank. `behind` (steps) and `silent_s` (since its last line) are None when unknown.
+
+    `is_node_s`: the last line, at `heard_ns`, is one of its node: no line with a step or a checkpoint names the rank.
+    """
 
     rank: int
     node: str
@@ -52,6 +57,7 @@ class Cell(msgspec.Struct, frozen=True):
     behind: int | None
     heard_ns: int
     silent_s: int | None
+    is_node_s: bool = False
 
 
 class Grid(msgspec.Struct, frozen=True):
@@ -66,12 +72,10 @@ class Grid(msgspec.Struct, frozen=True):
     def bad_states(self) -> list[str]:
         """The states that need attention, worst first.
 
-        Ranks without logs or steps need it only while most ranks have them: many frameworks log on one rank only.
+        Ranks without logs need it only while most ranks have some: many frameworks log on one rank only.
         """
-        without_logs = self.counts.get(NO_LOGS, 0)
-        with_steps = sum(self.counts.get(state, 0) for state in (STALLED, BEHIND, IN_STEP))
-        is_exception = {NO_LOGS: 2 * without_logs < len(self.cells), NO_STEP: 2 * with_steps > len(self.cells)}
-        return [STALLED, LOST, BEHIND, *(state for state in is_exception if is_exception[state])]
+        is_exception = 2 * self.counts.get(NO_LOGS, 0) < len(self.cells)
+        return [STALLED, LOST, BEHIND, *[NO_LOGS] * is_exception, NO_STEP]
 
     def shown_states(self) -> Iterator[tuple[str, str, str, int]]:
         """Each state that ranks are in, with its name, meaning and their number."""
@@ -104,6 +108,7 @@ class Grid(msgspec.Struct, frozen=True):
             "state": [_ORDER[cell.state] for cell in self.cells],
             "step": [cell.step for cell in self.cells],
             "heard_ms": [cell.heard_ns // 1_000_000 for cell in self.cells],
+            "heard_of_node": [cell.is_node_s for cell in self.cells],
         }
 
 
@@ -114,8 +119,8 @@ def grid_of(ranks: Sequence[Mapping[str, Any]], state: JobState | None, now_ns: 
     """
     newest_step = max((row["step"] for row in ranks if row["step"] is not None), default=None)
     newest_ns = _newest_ns([row[name] for row in ranks for name in ("heard_ns", "node_heard_ns")], now_ns)
-    states = _States(state)
     rows = sorted([*(row for row in ranks if row["rank"] >= 0), *_missing(ranks, state)], key=lambda row: row["rank"])
+    states = _States(state, rows)
     cells = tuple(_cell(row, states.of(row), newest_step, newest_ns) for row in rows)
     return Grid(cells, newest_step, newest_ns, dict(Counter(cell.state for cell in cells)))
 
@@ -123,11 +128,12 @@ def grid_of(ranks: Sequence[Mapping[str, Any]], state: JobState | None, now_ns: 
 class _States:
     """The state of each rank according to the engine's state of the job."""
 
-    def __init__(self, state: JobState | None):
+    def __init__(self, state: JobState | None, rows: Sequence[Mapping[str, Any]]):
         self._state = state
         self._behind = frozenset(state.behind) if state else frozenset()
         self._quiet = frozenset(state.quiet) if state else frozenset()
         self._lost_nodes = frozenset(state.lost_nodes) if state else frozenset()
+        self._without_step = NO_STEP if 2 * sum(map(self._has_step, rows)) > len(rows) else LOGS_ONLY
 
     def of(self, row: Mapping[str, Any]) -> str:
         """The state of one rank."""
@@ -139,8 +145,11 @@ class _States:
             return NO_LOGS
         return self._of_logged(self._state, row)
 
+    def _has_step(self, row: Mapping[str, Any]) -> bool:
+        return row["step"] is not None and row["rank"] not in self._quiet
+
     def _of_logged(self, state: JobState, row: Mapping[str, Any]) -> str:
-        has_step = row["step"] is not None and row["rank"] not in self._quiet
+        has_step = self._has_step(row)
         is_stalled = state.phase is JobPhase.STALLED
         if is_stalled and _is_named(state, row):
             return STALLED
@@ -150,7 +159,7 @@ class _States:
             return STALLED
         if row["rank"] in self._behind:
             return BEHIND
-        return IN_STEP if has_step else NO_STEP
+        return IN_STEP if has_step else self._without_step
 
 
 def _is_named(state: JobState, row: Mapping[str, Any]) -> bool:
@@ -181,4 +190,5 @@ def _cell(row: Mapping[str, Any], state: str, newest_step: int | None, newest_ns
     heard_ns = _heard_ns(row)
     behind = None if row["step"] is None or newest_step is None else newest_step - row["step"]
     silent_s = max(0, newest_ns - heard_ns) // NS_PER_S if heard_ns else None
-    return Cell(row["rank"], row["node"], row["gpu"], state, row["step"], behind, heard_ns, silent_s)
+    is_node_s = bool(heard_ns and not row["heard_ns"])
+    return Cell(row["rank"], row["node"], row["gpu"], state, row["step"], behind, heard_ns, silent_s, is_node_s)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from time import time_ns
 from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from epicenter.rules.errors import PipelineError
 from epicenter.sinks.clickhouse.named import UnknownIdError
@@ -68,19 +70,27 @@ async def only_own_pages_write(request: web.Request, handler: Handler) -> web.St
     return await handler(request)
 
 
-@web.middleware
-async def store_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer 404 for an id that means nothing or several things, 503 when the store fails; the open page retries."""
-    try:
-        return await handler(request)
-    except UnknownIdError as error:
-        if request.path.startswith("/api/"):
-            return json_response({"error": str(error)}, status=404)
-        return html_response("missing.html", status=404, what="Incident not found", why=str(error))
-    except PipelineError as error:
-        if request.path.startswith("/api/"):
-            return json_response({"error": sanitize(str(error))}, status=503)
-        return html_response("unreachable.html", status=503, error=str(error))
+def store_errors(health: Callable[[], Mapping[str, object]]) -> Middleware:
+    """Answer 404 for an id that means nothing or several things, 503 when the store fails; the open page retries.
+
+    `away_since_ns` of the process's health is when the store was first found away, 0 while it answers.
+    """
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except UnknownIdError as error:
+            if request.path.startswith("/api/"):
+                return json_response({"error": str(error)}, status=404)
+            return html_response("missing.html", status=404, what="Incident not found", why=str(error))
+        except PipelineError as error:
+            if request.path.startswith("/api/"):
+                return json_response({"error": sanitize(str(error))}, status=503)
+            since_ns = health().get("away_since_ns", 0)
+            return html_response("unreachable.html", status=503, error=str(error), since_ns=since_ns, now_ns=time_ns())
+
+    return answer
 
 
 @web.middleware

@@ -73,10 +73,14 @@ class Feed:
 
 
 class Watcher:
-    """Polls the store for changes and notifies the feed; `status` is `ok` or the store's error."""
+    """Polls the store for changes and notifies the feed.
+
+    `status` is `ok` or the store's error; `away_since_ns` is when it was first found away, 0 while it answers.
+    """
 
     def __init__(self, feed: Feed, newest: Callable[[], Awaitable[Changes]], report: Callable[[str], None]):
         self.status = "ok"
+        self.away_since_ns = 0
         self._feed = feed
         self._newest = newest
         self._report = report
@@ -93,9 +97,9 @@ class Watcher:
         known, status = self._known, self.status
         try:
             self._known = await self._newest()
-            self.status = "ok"
+            self.status, self.away_since_ns = "ok", 0
         except PipelineError as error:
-            self.status = str(error)
+            self.status, self.away_since_ns = str(error), self.away_since_ns or time_ns()
         if (self._known and self._known.incidents, self.status) != (known and known.incidents, status):
             self._feed.notify()
         elif self._known != known:

@@ -101,9 +101,14 @@ class ListQuery(msgspec.Struct, frozen=True):
 
     def of_group(self, name: str) -> str:
         """The address of the incidents of one group of this list."""
-        if self.group == "node":
-            return self.address(group="", q=f"{self.q} node:{name}".strip())
-        return self.address(group="", class_=name)
+        return self.address(**self._group_filters(name))
+
+    def filter_of_group(self, name: str) -> str:
+        """What the incidents of one group change of the list's filters, as the query of an address."""
+        return urlencode(self._group_filters(name), errors="backslashreplace")
+
+    def _group_filters(self, name: str) -> dict[str, str]:
+        return {"group": "", **({"q": f"{self.q} node:{name}".strip()} if self.group == "node" else {"class": name})}
 
 
 def page_numbers(page: int, count: int) -> Sequence[int | None]:

@@ -51,7 +51,7 @@ async def _serve(settings: Settings, report: Callable[[str], None]) -> None:
     stop_on_signals(stop.set)
     watcher = Watcher(feed, lambda: store.query(newest_change), report)
     token = checked_token(settings, "page")
-    application = page(store.query, lambda: {"status": watcher.status, "store": store.address}, feed, token)
+    application = page(store.query, lambda: _health(watcher, store), feed, token)
     application.add_routes(dead_letter_routes(store.list_dead_letters, store.get_dead_letter))
     application.add_routes([metrics_route(StoreMetrics(store).text)])
     note = None if settings.store else page_note(settings.data_dir)
@@ -64,6 +64,11 @@ async def _serve(settings: Settings, report: Callable[[str], None]) -> None:
             await store.close()
     finally:
         await store.close()
+
+
+def _health(watcher: Watcher, store: Store) -> dict[str, object]:
+    away = {"away_since_ns": watcher.away_since_ns} if watcher.away_since_ns else {}
+    return {"status": watcher.status, "store": store.address, **away}
 
 
 def metrics_route(text: Callable[[], Awaitable[bytes]]) -> web.RouteDef:

@@ -11,11 +11,11 @@ from epicenter.sinks.clickhouse.overview import open_by_kind
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.store.thread import Store
 
-NAMES: Final = ("epicenter_incidents_open", "epicenter_build_info")
+NAMES: Final = ("epicenter_incidents_open", "epicenter_store_up", "epicenter_build_info")
 
 
 class StoreMetrics:
-    """The open incidents of a store, of all clusters in it; none while the store is unreachable."""
+    """Whether a store answers, and its open incidents, of all clusters in it; none while it is unreachable."""
 
     def __init__(self, store: Store):
         self._store = store
@@ -29,6 +29,8 @@ class StoreMetrics:
                 counts[severity, vocabulary().bounded(name)] += number
         except PipelineError:
             self._metrics.forget_open()
+            self._metrics.record_store_up(self._store.address, is_up=False)
         else:
             self._metrics.record_open(counts)
+            self._metrics.record_store_up(self._store.address, is_up=True)
         return self._metrics.text()

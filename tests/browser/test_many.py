@@ -7,7 +7,7 @@ from time import time_ns
 
 import msgspec
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
 from epicenter.rules.model.incident import Command, Incident
@@ -104,6 +104,47 @@ def test_pages_severities_days_and_groups_are_in_the_address(visitor: Visitor) -
     page.wait_for_url("**/?severity=warning&group=node")
     page.get_by_role("region", name="Incidents by node").get_by_role("link", name="gpu-005").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("gpu-005")
+
+
+def test_filters_chosen_before_the_list_changes_compose(visitor: Visitor) -> None:
+    page = visitor.open()
+    held: list[Route] = []
+    page.route("**/?*", lambda route: route.continue_() if held else held.append(route))
+    page.get_by_label("Severity").select_option("warning")
+    page.get_by_label("Status").select_option("resolved")
+    day = page.locator("svg.days a").first
+    date = str(day.get_attribute("data-filter"))
+    day.click()
+    page.locator("[data-search]").fill("bus")
+    page.locator("[data-search]").press("Enter")
+    page.wait_for_url(f"**/?q=bus&status=resolved&severity=warning&{date}")
+    held[0].continue_()
+    expect(page.locator("svg.days .is-chosen")).to_have_count(1)
+    expect(page.locator(".summary")).to_contain_text("match")
+
+
+def test_the_back_button_brings_back_the_former_filters(visitor: Visitor) -> None:
+    page = visitor.open("/?severity=warning")
+    summary = page.locator(".summary")
+    expect(summary).to_contain_text("125 match")
+    page.get_by_label("Status").focus()
+    page.get_by_label("Status").select_option("open")
+    expect(summary).not_to_contain_text("125 match")
+    expect(page.get_by_label("Status")).to_be_focused()
+    expect(page.locator(".is-new")).to_have_count(0)
+    page.go_back()
+    expect(summary).to_contain_text("125 match")
+    expect(page.get_by_label("Status")).to_have_value("")
+    expect(page.get_by_label("Severity")).to_have_value("warning")
+
+
+def test_filters_work_without_scripts(visitor: Visitor) -> None:
+    page = visitor.open("/?severity=warning", java_script_enabled=False)
+    page.get_by_label("Status").select_option("resolved")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_url("**status=resolved&severity=warning**")
+    page.locator("svg.days a").first.click()
+    page.wait_for_url("**/?status=resolved&severity=warning&time=*")
 
 
 def test_selected_incidents_are_acknowledged_together_by_keyboard(visitor: Visitor) -> None:

@@ -135,8 +135,20 @@ async def test_the_rank_that_stopped_first_is_stalled_and_those_that_wait_are_no
 
 async def test_ranks_without_steps_are_neutral_when_one_rank_logs_for_all(job: SimulatedJob) -> None:
     await job.log([*banners(), *steps([0])])
-    assert await job.grid() == ["in-step", *["no-step"] * 7]
+    assert await job.grid() == ["in-step", *["logs-only"] * 7]
     assert await job.bad() == []
+
+
+async def test_ranks_of_a_job_that_numbers_no_steps_log_without_steps(job: SimulatedJob) -> None:
+    progress = [
+        (second, vector(node(rank), second, f"INFO:root:{rank}: 12.1 tokens/s, loss=2.1", "A"))
+        for rank in RANKS
+        for second in range(10, LAST_S, 10)
+    ]
+    await job.log([*banners(), *progress])
+    assert (await job.grid(), await job.bad()) == (["logs-only"] * 8, [])
+    page = await job.text()
+    assert "logs, no steps" in page and "no line numbers its steps" in page
 
 
 async def test_a_rank_that_reports_no_steps_although_most_do_needs_attention(job: SimulatedJob) -> None:
@@ -146,7 +158,7 @@ async def test_a_rank_that_reports_no_steps_although_most_do_needs_attention(job
 
 async def test_ranks_of_a_job_that_never_started_have_no_logs_yet(job: SimulatedJob) -> None:
     await job.log(banners(set(RANKS) - {7}), wait_s=1200)
-    assert await job.grid() == [*["no-step"] * 7, "no-logs"]
+    assert await job.grid() == [*["logs-only"] * 7, "no-logs"]
     assert await job.bad() == [7]
     assert "Never started" in await job.text("/jobs")
 

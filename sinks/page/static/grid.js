@@ -194,7 +194,7 @@ class Grid {
   }
 
   describe(at) {
-    const { rank, node, nodes, gpu, state, states, labels, step, newest_step, heard_ms, newest_ms } = this.ranks;
+    const { rank, node, nodes, gpu, state, states, labels, step, newest_step, heard_ms, heard_of_node, newest_ms } = this.ranks;
     const behind = states[state[at]] !== "in-step" && step[at] !== null ? newest_step - step[at] : 0;
     const silent = Math.round((newest_ms - heard_ms[at]) / 1000);
     return [
@@ -202,7 +202,7 @@ class Grid {
       nodes[node[at]],
       gpu[at] && `GPU ${gpu[at]}`,
       step[at] !== null && `step ${step[at].toLocaleString("en")}${behind > 0 ? `, ${behind.toLocaleString("en")} behind` : ""}`,
-      heard_ms[at] ? `last seen ${new Date(heard_ms[at]).toISOString().slice(11, 19)} UTC${silent > 0 ? `, ${silent} s before the latest line` : ""}` : "",
+      heard_ms[at] ? `${heard_of_node[at] ? "newest line of its node" : "last seen"} ${new Date(heard_ms[at]).toISOString().slice(11, 19)} UTC${silent > 0 ? `, ${silent} s before the latest line` : ""}` : "",
     ].filter(Boolean).join(" · ");
   }
 }
@@ -252,6 +252,12 @@ const SHAPES = {
   },
   "no-step"(pen, colours, x, y, size) {
     frame(pen, colours.quiet, x, y, size);
+  },
+  "logs-only"(pen, colours, x, y, size) {
+    pen.strokeStyle = colours.quiet;
+    pen.lineWidth = size > 10 ? 2 : 1;
+    const [upper, lower] = [Math.round(y + size * 0.25), Math.round(y + size * 0.75)];
+    line(pen, [x, upper, x + size, upper], [x, lower, x + size, lower]);
   },
   "in-step"(pen, colours, x, y, size) {
     fill(pen, colours.good, 0.4, x, y, size);

@@ -1,5 +1,6 @@
 // Keeps an open page up to date and handles its buttons and keys. Everything comes from this server.
 
+import { followFilters } from "./filters.js";
 import { drawGrids } from "./grid.js";
 
 const find = (selector, within = document) => within.querySelector(selector);
@@ -54,6 +55,7 @@ function updateTitle() {
 // Live updates: when the server reports a change, fetch the page again and replace its live parts.
 
 let version = document.body.dataset.version;
+let shownAddress = location.href;
 let isFetching = false;
 let isPending = false;
 
@@ -64,8 +66,11 @@ async function refresh() {
   try {
     do {
       isPending = false;
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-      applyUpdate(new DOMParser().parseFromString(await answer.text(), "text/html"), answer.ok);
+      const address = location.href;
+      const answer = await fetch(address, { headers: { Accept: "text/html" } });
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (address !== location.href) continue;
+      applyUpdate(fresh, answer.ok);
       if (answer.ok) drawGrids();
       await new Promise((done) => setTimeout(done, 700));
     } while (isPending);
@@ -85,7 +90,9 @@ function applyUpdate(fresh, isOk) {
   const known = new Set(all("[data-id]").map((row) => row.dataset.id));
   const hadRows = Boolean(find("#list"));
   for (const part of all("[data-live]")) replace(part, find(`#${part.id}`, fresh));
-  if (hadRows) announceNew(all("#list [data-id]").filter((row) => !known.has(row.dataset.id)));
+  if (shownAddress !== location.href) announce(find(".summary")?.textContent);
+  else if (hadRows) announceNew(all("#list [data-id]").filter((row) => !known.has(row.dataset.id)));
+  shownAddress = location.href;
   updateTimes();
   updateTitle();
 }
@@ -309,7 +316,6 @@ document.addEventListener("input", (event) => {
   if (form && find("[data-mutes]", form)) describeSilence(form);
 });
 document.addEventListener("change", (event) => {
-  event.target.closest("[data-filters]")?.requestSubmit();
   if ("selectAll" in event.target.dataset) for (const box of all("[data-select]")) box.checked = event.target.checked;
   updateSelection();
 });
@@ -319,10 +325,6 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   document.documentElement.dataset.view = chosen.dataset.viewTo;
   localStorage.setItem("view", chosen.dataset.viewTo);
-});
-document.addEventListener("formdata", (event) => {
-  if (!event.target.matches("[data-filters]")) return;
-  for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
 });
 
 // Keys
@@ -368,6 +370,7 @@ document.addEventListener("keydown", (event) => {
 for (const summary of all("[data-mutes]")) describeSilence(summary.closest("form"));
 for (const field of all("[data-who]")) field.value = localStorage.getItem("who") ?? "";
 if (location.hash === "#search") find("[data-search]")?.focus();
+followFilters(refresh);
 updateTimes();
 updateTitle();
 updateSelection();

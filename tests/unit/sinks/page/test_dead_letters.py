@@ -29,7 +29,7 @@ async def get(dead_letter_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ["/api/dead-letters", "/api/deadletters"])
 async def test_both_addresses_answer(path: str) -> None:
-    application = web.Application(middlewares=[store_errors])
+    application = web.Application(middlewares=[store_errors(dict)])
     application.add_routes(dead_letter_routes(newest, get))
     async with TestClient(TestServer(application)) as client:
         found = await (await client.get(path, params={"reason": "not JSON", "limit": "2"})).json()

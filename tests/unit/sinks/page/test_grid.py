@@ -40,14 +40,14 @@ FOUR = [
 @pytest.mark.parametrize(
     ("state", "shown"),
     [
-        (a_state(), ["in-step", "in-step", "no-step", "no-logs"]),
-        (a_state(JobPhase.NO_STEP), ["in-step", "in-step", "no-step", "no-logs"]),
-        (a_state(JobPhase.BEHIND, behind=(1,)), ["in-step", "behind", "no-step", "no-logs"]),
-        (a_state(quiet=(1,)), ["in-step", "no-step", "no-step", "no-logs"]),
+        (a_state(), ["in-step", "in-step", "logs-only", "no-logs"]),
+        (a_state(JobPhase.NO_STEP), ["in-step", "in-step", "logs-only", "no-logs"]),
+        (a_state(JobPhase.BEHIND, behind=(1,)), ["in-step", "behind", "logs-only", "no-logs"]),
+        (a_state(quiet=(1,)), ["in-step", "logs-only", "logs-only", "no-logs"]),
         (a_state(lost_nodes=("n2",)), ["in-step", "in-step", "logs-missing", "no-logs"]),
         (a_state(JobPhase.LOGS_MISSING), ["logs-missing", "logs-missing", "logs-missing", "no-logs"]),
-        (a_state(JobPhase.STALLED, verdict="hung"), ["stalled", "stalled", "no-step", "no-logs"]),
-        (a_state(JobPhase.STALLED, node="n1", rank=1), ["in-step", "stalled", "no-step", "no-logs"]),
+        (a_state(JobPhase.STALLED, verdict="hung"), ["stalled", "stalled", "logs-only", "no-logs"]),
+        (a_state(JobPhase.STALLED, node="n1", rank=1), ["in-step", "stalled", "logs-only", "no-logs"]),
         (a_state(JobPhase.STALLED, node="n2"), ["in-step", "in-step", "stalled", "no-logs"]),
         (a_state(JobPhase.STALLED, node="n2", behind=(1,)), ["in-step", "behind", "stalled", "no-logs"]),
         (a_state(JobPhase.ENDED, end=JobEnd.FAILED), ["ended"] * 4),
@@ -74,20 +74,35 @@ def test_the_worst_ranks_are_listed_first() -> None:
 @pytest.mark.parametrize(("with_steps", "bad"), [(1, []), (2, []), (3, [3])])
 def test_ranks_without_steps_need_attention_only_if_most_ranks_report_them(with_steps: int, bad: list[int]) -> None:
     ranks = [a_rank(rank, 100 if rank < with_steps else None, 0) for rank in range(4)]
-    assert [cell.rank for cell in grid_of(ranks, a_state(), NOW_NS).worst()] == bad
+    grid = grid_of(ranks, a_state(), NOW_NS)
+    assert [cell.rank for cell in grid.worst()] == bad
+    assert states(grid)[3] == ("no-step" if bad else "logs-only")
 
 
 def test_ranks_without_steps_are_neutral_while_the_others_have_no_logs() -> None:
     ranks = [a_rank(rank, None, 0 if rank < 2 else -1, node_ago_s=-1) for rank in range(8)]
     grid = grid_of(ranks, a_state(JobPhase.STALLED, verdict="hung"), NOW_NS)
-    assert (grid.counts, grid.worst()) == ({"no-step": 2, "no-logs": 6}, [])
+    assert (grid.counts, grid.worst()) == ({"logs-only": 2, "no-logs": 6}, [])
+
+
+def test_a_rank_that_logs_without_steps_has_the_time_of_its_node_s_newest_line() -> None:
+    ranks = [a_rank(0, None, -1, 30), a_rank(1, None, -1, 0, node="n2"), a_rank(2, 7, 5, 0), a_rank(3, None, -1, -1)]
+    grid = grid_of(ranks, a_state(), NOW_NS)
+    assert states(grid) == ["logs-only", "logs-only", "in-step", "no-logs"]
+    assert [(cell.is_node_s, cell.silent_s) for cell in grid.cells] == [
+        (True, 30),
+        (True, 0),
+        (False, 5),
+        (False, None),
+    ]
+    assert grid.columns()["heard_of_node"] == [True, True, False, False]
 
 
 def test_ranks_that_never_started_get_a_cell() -> None:
     ranks = [a_rank(0, None, 0), a_rank(1, None, 0), a_rank(3, None, 0)]
     grid = grid_of(ranks, a_state(JobPhase.NEVER_STARTED, world_size=5), NOW_NS)
     assert [(cell.rank, cell.state) for cell in grid.cells] == [
-        *((0, "no-step"), (1, "no-step"), (2, "no-logs"), (3, "no-step"), (4, "no-logs"))
+        *((0, "logs-only"), (1, "logs-only"), (2, "no-logs"), (3, "logs-only"), (4, "no-logs"))
     ]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from time import time_ns
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from epicenter.sinks.clickhouse.operator_actions import write_silences
 from epicenter.sinks.clickhouse.reading import Changes
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.sinks.page import Feed, Watcher, live, page
+from epicenter.sinks.text import humanize
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 Browser = TestClient[Any, Any]
@@ -532,11 +534,18 @@ async def test_errors_of_the_server_are_json_too(browser: Browser, method: str, 
     assert answer.headers.get("Allow") == ("POST" if status == 405 else None)
 
 
-async def test_page_without_its_store_is_alive_and_not_ready(browser: Browser, store: Store) -> None:
-    store.health = {"status": "http://ch:8123/x: Connection refused"}
-    alive, ready = await browser.get("/livez"), await browser.get("/readyz")
-    assert (alive.status, await alive.json()) == (200, {"status": "ok"})
-    assert (ready.status, await ready.json()) == (503, {"status": "not ready"})
+async def test_page_without_its_store_is_alive_and_ready_to_report_it(browser: Browser, store: Store) -> None:
+    since_ns = 1_772_442_000 * 10**9
+    store.is_unreachable = True
+    store.health = {"status": "http://ch:8123/x: Connection refused", "away_since_ns": since_ns}
+    for probe in ("/livez", "/readyz"):
+        answer = await browser.get(probe)
+        assert (answer.status, await answer.json()) == (200, {"status": "ok"})
+    assert (await browser.get("/healthz")).status == 503
+    shown = await browser.get("/")
+    assert shown.status == 503
+    assert "The store is not responding" in await shown.text()
+    assert f"Away since {humanize.clock_or_date(since_ns, time_ns())} UTC." in await shown.text()
 
 
 async def test_a_bug_is_logged_and_not_shown(browser: Browser, store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -584,7 +593,7 @@ async def nothing_stored(statement: Callable[[Client], Answer], /) -> Answer:
     raise TransientError("away")
 
 
-async def test_the_watcher_tells_a_change_of_jobs_from_one_of_incidents() -> None:
+async def test_the_watcher_distinguishes_a_change_of_jobs_from_one_of_incidents() -> None:
     feed, reports, changes = (
         Feed(),
         list[str](),
@@ -601,3 +610,22 @@ async def test_the_watcher_tells_a_change_of_jobs_from_one_of_incidents() -> Non
         await watcher.poll()
         seen.append((feed.version - before[0], feed.wakes - before[1]))
     assert seen == [(1, 1), (0, 0), (0, 1), (1, 1)]
+
+
+async def test_the_watcher_keeps_since_when_the_store_is_away() -> None:
+    is_away = True
+
+    async def newest() -> Changes:
+        if is_away:
+            raise TransientError("away")
+        return Changes((), 0)
+
+    watcher = Watcher(Feed(), newest, lambda text: None)
+    before_ns = time_ns()
+    await watcher.poll()
+    since_ns = watcher.away_since_ns
+    await watcher.poll()
+    assert before_ns <= since_ns == watcher.away_since_ns
+    is_away = False
+    await watcher.poll()
+    assert watcher.away_since_ns == 0
