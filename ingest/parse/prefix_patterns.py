@@ -21,7 +21,12 @@ _CTIME = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_CLOCK} \d{{4}}"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
 
 _HOST = r"(?:[\w.-]{1,80}@)?(?P<host>\w[\w.-]{0,252})(?:/[\w.-]{1,252})?"
-_PROGRAM = r"(?:[a-z]{2,8}\d?\.[a-z]{3,7} )?(?P<program>[\w./@+-]{1,120})"
+_PROGRAM = r"(?:[a-z]{2,8}\d?\.[a-z]{3,7} )?(?P<program>(?![\d./]+:)[\w./@+-]{1,120})"
+"""A number is no program: `Epoch 3/10: ` is text."""
+
+_OF_A_CONTAINER = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7,9}Z "
+"""kubectl and Docker with `--timestamps`, GitHub: a syslog daemon writes at most six digits, and text follows here."""
+
 _END = r":(?: |$)"
 _SYSLOG = rf"(?!{_LEVEL} )(?P<speaker>{_HOST} {_PROGRAM}(?:\[\d{{1,10}}\])?){_END}"
 _IN_ANY_LANGUAGE = rf"\S{{2,9}} {{1,2}}\d{{1,2}} {_CLOCK} (?P<speaker>{_HOST} (?P<program>kernel)){_END}"
@@ -54,7 +59,7 @@ _PROGRESS = r"(?=(?:\| ?)?(?:[Gg]lobal[ _])?(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|IT
 _DIGIT = (
     rf"(?P<time>{_ISO}) (?P<stream>stdout|stderr) [PF](?::\S{{0,20}})? ",
     rf"(?P<time>(?P<printk>\d{{4}}-\d\d-\d\dT{_CLOCK},\d{{6}}[+-]\d\d:\d\d)) {_CALLER} ?",
-    rf"(?P<time>{_RFC3339}) {_SYSLOG}",
+    rf"(?!{_OF_A_CONTAINER})(?P<time>{_RFC3339}) {_SYSLOG}",
     rf"(?P<time>{_RFC3339}) (?P<speaker>{_HOST} (?P<program>[\w./-]{{1,48}}) (?:\d{{1,10}}|-)) - - ",
     rf"(?P<time>{_RFC3339}) (?P<speaker>{_KERNEL_OR_PID}){_END}",
     rf"(?P<time>{_WITH_ZONE}) ",

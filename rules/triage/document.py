@@ -70,7 +70,8 @@ class ProgressReport(msgspec.Struct, frozen=True):
     `steps_done` counts all steps that the job has completed, including earlier runs: with numbers from 0, one more than
     the last number. `steps_lost` are the steps after the last periodic checkpoint, `time_left_s` is what a healthy run
     would still need. `is_time_estimated`: the last step's line has no time, so its time follows from step times and
-    lines nearby.
+    lines nearby. `bar_step` and `bar_total` are those of a progress bar without a name, where no line has a step: it
+    may count anything. `is_rounded`: the bar's numbers have three digits (`1.20k`).
     """
 
     start: str = "unknown"
@@ -91,6 +92,9 @@ class ProgressReport(msgspec.Struct, frozen=True):
     time_lost_s: float | None = None
     time_left_s: float | None = None
     attempts: int = 1
+    bar_step: int | None = None
+    bar_total: int | None = None
+    is_rounded: bool = False
 
 
 class FailedAttempt(msgspec.Struct, frozen=True):

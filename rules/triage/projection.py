@@ -8,8 +8,8 @@ import msgspec
 
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.triage.document import ProgressReport
-from epicenter.rules.triage.steps import Steps
-from epicenter.rules.triage.story import Story
+from epicenter.rules.triage.steps import Steps, whole
+from epicenter.rules.triage.story import TOTALS, Story
 
 DEFAULT_CHECKPOINT_PERIOD: Final = 200
 """MaxText's default, if checkpoints are on and the log has no period."""
@@ -25,7 +25,15 @@ def measure(story: Story) -> ProgressReport:
     steps = story.steps
     total, period, pace_s = _total_steps(story), _checkpoint_period(story), steps.step_time_s
     if steps.first is None or steps.last is None:
-        return ProgressReport(total_steps=total, checkpoint_period=period, attempts=steps.attempts)
+        bar = story.bars.newest
+        return ProgressReport(
+            total_steps=total,
+            checkpoint_period=period,
+            attempts=steps.attempts,
+            bar_step=bar.step if bar else None,
+            bar_total=bar.total if bar else None,
+            is_rounded=bool(bar and bar.is_rounded),
+        )
     (start, restored), saved = _start(story, steps.first), _last_checkpoint(story, steps.last, period)
     this_run, done = _steps_this_run(story, steps.first, steps.last), steps.last + _is_zero_based(story)
     resumable = max((step for step in (saved, restored) if step is not None), default=None)
@@ -38,6 +46,7 @@ def measure(story: Story) -> ProgressReport:
         last_step=steps.last,
         last_step_time=iso_from_ns(steps.last_time_ns) if steps.last_time_ns is not None else None,
         is_time_estimated=steps.is_time_estimated and steps.last_time_ns is not None,
+        is_rounded=steps.is_rounded,
         steps_this_run=this_run,
         steps_done=done,
         total_steps=total,
@@ -87,8 +96,9 @@ def _is_zero_based(story: Story) -> bool:
 
 def _total_steps(story: Story) -> int | None:
     """How many steps the job should complete, from its progress lines or configuration; None if unknown."""
-    stated = story.fact("job.passthrough_args", "steps_total") or story.fact("job.steps", "steps_total")
-    return story.steps.total or (int(stated) or None if stated.isdigit() else None)
+    steps, stated = story.steps, (story.fact(rule, "steps_total") for rule in TOTALS)
+    of_lines = steps.total if steps.has_epoch_total or not steps.counts_by_epoch else None
+    return of_lines or next(filter(None, map(whole, stated)), None)
 
 
 def _checkpoint_period(story: Story) -> int | None:

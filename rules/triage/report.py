@@ -91,7 +91,12 @@ def _summary(assessment: Assessment, failed: Sequence[FailedAttempt]) -> str:
     if assessment.is_late_failure:
         sentences.append("All steps were completed by then: the job failed during shutdown.")
     elif progress.last_step is not None and status not in (Status.COMPLETED, Status.NO_JOB):
-        sentences.append(f"The last completed step is {progress.last_step}{_of(progress)}.")
+        about = "about " if progress.is_rounded else ""
+        sentences.append(f"The last completed step is {about}{progress.last_step}{_of(progress)}.")
+    elif progress.bar_step is not None and status is not Status.COMPLETED:
+        about = "about " if progress.is_rounded else ""
+        bar = f"A progress bar without a name got to {about}{progress.bar_step} of {progress.bar_total}"
+        sentences.append(f"{bar}; no line says what it counts.")
     if status is Status.UNKNOWN_DEATH and story.newest_ns is None:
         sentences.append("No line has a time, so the log may also be of a job that still ran.")
     sentences += attempts_text(failed)

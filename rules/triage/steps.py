@@ -38,6 +38,7 @@ class Steps:
     lines: int = 0
     last_time_ns: int | None = None
     is_time_estimated: bool = False
+    is_rounded: bool = False
     total: int | None = None
     stride: int | None = None
     attempts: int = 1
@@ -182,7 +183,10 @@ def _seconds(fields: Mapping[str, str]) -> float | None:
             return float(fields[name]) * scale
         except (KeyError, ValueError):
             continue
-    return None
+    try:
+        return 1 / float(fields["steps_per_s"])
+    except (KeyError, ValueError, ZeroDivisionError):
+        return None
 
 
 def whole(text: str | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -15,6 +16,7 @@ from epicenter.rules.model.records import Match, Position
 from epicenter.rules.model.signals import Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S, is_known
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.triage.bars import Bars, bar_of, scaled_bar_of
 from epicenter.rules.triage.losses import Losses
 from epicenter.rules.triage.steps import Steps, whole
 
@@ -30,6 +32,9 @@ MAX_KEPT_TEXT: Final = 1000
 FACT_ROLES: Final = ("context", "placement", "finished")
 HEADER: Final = "job.passthrough_args"
 """The launcher prints it first: a second one in a log, after steps or a status, begins a new attempt."""
+
+TOTALS: Final = (HEADER, "job.steps", "job.optimization_steps")
+"""Rules that state the number of steps, in their field `steps_total`."""
 
 STARTS: Final = ("job.restored", "job.fresh_start")
 _OF_ONE_ATTEMPT: Final = ("job.summary", "job.status", "job.stage", "progress.finished", *STARTS)
@@ -169,6 +174,7 @@ class Story:
     step_at: dict[str, int] = field(default_factory=dict)
     ended: list[EndedAttempt] = field(default_factory=list)
     progress_rules: set[str] = field(default_factory=set)
+    bars: Bars = field(default_factory=Bars)
 
     def note(self, match: Match, rules: RuleSet) -> None:
         """Process a match. Pass those of a file in the order of its lines, the log itself first."""
@@ -250,10 +256,28 @@ class Story:
         self.progress_rules.add(match.rule)
         event = match.event
         about_ns = event.event_time_ns if self.is_dated(event.event_time_ns) else None
-        if self.steps.note(match.fields, event, about_ns):
+        if self.steps.note(self._with_step(match.fields), event, about_ns):
             self._begin_attempt(keep=STARTS)
         if self.steps.last_line == event.position.offset:
             self.last_step_text = event.text[:MAX_KEPT_TEXT]
+
+    def _with_step(self, fields: Mapping[str, str]) -> Mapping[str, str]:
+        """The fields of a progress line, with the step of a bar that counts training steps."""
+        if "step" in fields:
+            return fields
+        bar, unnamed = scaled_bar_of(fields), bar_of(fields)
+        if unnamed and self.bars.note(unnamed, self._known_total()):
+            bar = unnamed
+        if not (bar or unnamed):
+            self.bars.note_report()
+        if bar is None:
+            return fields
+        self.steps.is_rounded |= bar.is_rounded
+        return {**fields, "step": str(bar.step), "steps_total": str(bar.total)}
+
+    def _known_total(self) -> int | None:
+        stated = (self.fact(rule, "steps_total") for rule in TOTALS)
+        return next(filter(None, map(whole, stated)), None if self.steps.counts_by_epoch else self.steps.total)
 
     def _note_loss(self, match: Match, rules: RuleSet) -> None:
         if not self.losses.jumps(match.fields, whole(match.fields.get("step"))):

@@ -319,3 +319,21 @@ def test_nesting_is_bounded() -> None:
 
 def test_a_line_that_is_all_prefix_is_empty() -> None:
     assert peel("[rank3]: ").body == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Training loss: 2.31", id="two-words-and-a-colon"),
+        pytest.param("Epoch 0:  12%|", id="bar"),
+        pytest.param("step 5: loss 2.31", id="step"),
+    ],
+)
+def test_text_behind_the_time_of_a_container_names_no_host(text: str) -> None:
+    peeled = peel(f"2026-03-02T09:00:05.123456789Z {text}")
+    assert (peeled.host, peeled.body) == ("", text)
+
+
+@pytest.mark.parametrize("time", ["2026-03-02T09:00:05.123456+00:00", "2026-03-02T09:00:05Z", "Mar  2 09:00:05"])
+def test_a_number_behind_a_word_is_no_program(time: str) -> None:
+    assert peel(f"{time} Epoch 3/10: loss 2.31").host == ""
