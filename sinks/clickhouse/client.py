@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import clickhouse_connect
-from clickhouse_connect.driver import exceptions as library
 from clickhouse_connect.driver.binding import quote_identifier
 from urllib3 import disable_warnings
 from urllib3.exceptions import InsecureRequestWarning
 
 from epicenter.rules.errors import ConfigError, PipelineError, TransientError
 from epicenter.sinks.clickhouse.dsn import StoreTarget, parse_dsn
-from epicenter.sinks.clickhouse.errors import StoreInUseError, tls_error, translated
+from epicenter.sinks.clickhouse.embedded import log_lost_rows, open_embedded
+from epicenter.sinks.clickhouse.errors import tls_error, translated
 from epicenter.sinks.net.tls import Fault, Found, speaks_tls, unusable, was_hung_up
 
 
@@ -85,6 +81,7 @@ def connect(dsn: str) -> Client:
     Raises:
         ConfigError: the DSN is malformed, its user is refused, or the chdb package is not installed.
         StoreInUseError: another process has the embedded store open.
+        StoreDamagedError: the embedded engine can't read its files.
         TransientError: the server is unavailable or busy.
     """
     target = parse_dsn(dsn)
@@ -92,6 +89,8 @@ def connect(dsn: str) -> Client:
     try:
         with translated(target.address):
             _use_database(backend, target.database)
+            if target.folder is not None:
+                log_lost_rows(backend, target.database, target.folder)
     except PipelineError:
         backend.close()
         raise
@@ -102,7 +101,7 @@ def exists(dsn: str) -> bool:
     """Whether the store that `dsn` names has been created. Nothing is created.
 
     Raises:
-        ConfigError, StoreInUseError, TransientError: as `connect`.
+        ConfigError, StoreInUseError, StoreDamagedError, TransientError: as `connect`.
     """
     target = parse_dsn(dsn)
     if target.is_embedded and not (target.folder and target.folder.is_dir() and any(target.folder.iterdir())):
@@ -116,7 +115,7 @@ def exists(dsn: str) -> bool:
 
 
 def _opened(target: StoreTarget) -> Any:
-    return _open_embedded(target) if target.is_embedded else _open_server(target)
+    return open_embedded(target) if target.is_embedded else _open_server(target)
 
 
 def _open_server(target: StoreTarget) -> Any:
@@ -147,52 +146,6 @@ def _check_files(arguments: Mapping[str, Any]) -> None:
         problems.append(f"store DSN: options client_cert, client_cert_key: {own}: {problem}")
     if problems:
         raise ConfigError(problems)
-
-
-def _open_embedded(target: StoreTarget) -> Any:
-    if target.folder is not None:
-        _prepare_folder(target.folder)
-        _refuse_if_in_use(target.folder)
-    try:
-        return clickhouse_connect.get_client(**target.arguments, settings={"async_insert": 0})
-    except ImportError as error:
-        raise ConfigError(
-            [f"{target.address}: the embedded engine is not installed; pip install 'epicenter[local]'"]
-        ) from error
-    except library.ProgrammingError as error:
-        if "already initialized with path" in str(error):
-            raise ConfigError(
-                [f"{target.address}: this process has another embedded store open; one process can open only one"]
-            ) from error
-        if target.folder is not None:
-            _refuse_if_in_use(target.folder)
-        raise TransientError(
-            f"{target.address}: the embedded store can't be opened; check the folder's owner and the free space"
-        ) from error
-
-
-def _prepare_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise ConfigError([f"{folder}: can't be used as the store's folder: {error.strerror}"]) from error
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise ConfigError([f"{folder}: can't be used as the store's folder: not writable for this user"])
-
-
-def _refuse_if_in_use(folder: Path) -> None:
-    """Check the engine's lock first: the engine itself would only print to stderr."""
-    try:
-        with (folder / "status").open("rb") as status:
-            try:
-                fcntl.flock(status, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                found = re.search(rb"PID: (\d+)", status.read(200))
-                process = int(found[1]) if found else None
-                if process != os.getpid():
-                    raise StoreInUseError(folder, process) from None
-    except OSError:
-        return
 
 
 def _has_database(backend: Any, database: str) -> bool:

@@ -139,6 +139,17 @@ class StoreInUseError(TransientError):
         self.process = process
 
 
+class StoreDamagedError(TransientError):
+    """The embedded engine can't read the files of `table`, or of the database of that name, in `folder`."""
+
+    def __init__(self, folder: Path, table: str):
+        super().__init__(
+            f"{folder}: this embedded store is damaged ({table}): move the folder away; `epicenter migrate` makes a new"
+            " one, and `epicenter run --once` reads logs into it again"
+        )
+        self.folder = folder
+
+
 @contextmanager
 def translated(address: str) -> Iterator[None]:
     """Translate errors of clickhouse-connect, chdb and urllib3 raised inside the block."""

@@ -12,7 +12,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from epicenter.rules.errors import ConfigError, InputError, TransientError
-from epicenter.sinks.clickhouse.errors import StoreInUseError
+from epicenter.sinks.clickhouse.errors import StoreDamagedError, StoreInUseError
 from epicenter.sinks.clickhouse.reading import newest_change
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.sinks.page import Feed, Watcher, page
@@ -36,6 +36,7 @@ def serve_page(settings: Settings) -> None:
     Raises:
         InputError: there is no embedded store in the folder.
         StoreInUseError: another process has it open.
+        StoreDamagedError: its files are damaged.
         ConfigError: the DSN, the user or the password is wrong.
     """
     folder = settings.data_dir / "store"
@@ -82,10 +83,10 @@ def metrics_route(text: Callable[[], Awaitable[bytes]]) -> web.RouteDef:
 
 
 async def _refuse_unless_temporary(store: Store) -> None:
-    """Raise at once for a wrong DSN or an embedded store in use; an unreachable server may come back."""
+    """Raise at once for a wrong DSN or an embedded store in use or damaged; an unreachable server may come back."""
     try:
         await store.query(newest_change)
-    except StoreInUseError:
+    except (StoreInUseError, StoreDamagedError):
         raise
     except TransientError:
         return

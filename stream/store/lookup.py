@@ -129,7 +129,7 @@ def from_store(settings: Settings, query: Callable[[Client], Result], is_read_on
 @contextmanager
 def _opened(settings: Settings, is_read_only: bool) -> Iterator[Client]:
     from epicenter.sinks.clickhouse.client import connect
-    from epicenter.sinks.clickhouse.errors import StoreInUseError
+    from epicenter.sinks.clickhouse.errors import StoreDamagedError, StoreInUseError
     from epicenter.sinks.clickhouse.migrate import migrate, plan
 
     client = None
@@ -139,7 +139,7 @@ def _opened(settings: Settings, is_read_only: bool) -> Iterator[Client]:
             migrate(client)
         elif plan(client):
             raise ConfigError([f"{client.address}: its tables are of an older version: run `epicenter migrate`"])
-    except StoreInUseError:
+    except (StoreInUseError, StoreDamagedError):
         raise
     except TransientError as error:
         raise TransientError(f"store is unreachable: {error}") from error
