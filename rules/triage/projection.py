@@ -96,8 +96,8 @@ def _is_zero_based(story: Story) -> bool:
 
 def _total_steps(story: Story) -> int | None:
     """How many steps the job should complete, from its progress lines or configuration; None if unknown."""
-    steps, stated = story.steps, (story.fact(rule, "steps_total") for rule in TOTALS)
-    of_lines = steps.total if steps.has_epoch_total or not steps.counts_by_epoch else None
+    stated = (story.fact(rule, "steps_total") for rule in TOTALS)
+    of_lines = story.steps.total if story.steps.is_total_of_job else None
     return of_lines or next(filter(None, map(whole, stated)), None)
 
 

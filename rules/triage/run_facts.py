@@ -78,8 +78,8 @@ def _was_seen_running(story: Story) -> bool:
 
 def _has_made_all_steps(steps: Steps, progress: ProgressReport) -> bool:
     """Whether the job's final step was logged."""
-    total, is_whole = progress.total_steps, steps.has_epoch_total or not steps.counts_by_epoch
-    return bool(total) and is_whole and progress.steps_done >= (total or 0)
+    total = progress.total_steps
+    return bool(total) and steps.is_total_of_job and progress.steps_done >= (total or 0)
 
 
 def _deaths(story: Story, failures: Sequence[Finding]) -> Sequence[Signal]:

@@ -94,6 +94,11 @@ class Steps:
         self._is_interrupted = True
 
     @property
+    def is_total_of_job(self) -> bool:
+        """Whether the total is that of the job: lines that name an epoch, but not how many, count that epoch's steps."""
+        return self.has_epoch_total or self._counts_over_epochs or (self._epoch is None and not self.counts_by_epoch)
+
+    @property
     def last_position(self) -> Position:
         """The line of the last step in the first file with steps."""
         return Position(self._source, self.last_line)

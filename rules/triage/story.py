@@ -277,7 +277,7 @@ class Story:
 
     def _known_total(self) -> int | None:
         stated = (self.fact(rule, "steps_total") for rule in TOTALS)
-        return next(filter(None, map(whole, stated)), None if self.steps.counts_by_epoch else self.steps.total)
+        return next(filter(None, map(whole, stated)), self.steps.total if self.steps.is_total_of_job else None)
 
     def _note_loss(self, match: Match, rules: RuleSet) -> None:
         if not self.losses.jumps(match.fields, whole(match.fields.get("step"))):

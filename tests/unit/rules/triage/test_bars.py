@@ -85,6 +85,11 @@ def test_the_total_of_an_epoch_is_not_that_of_the_job() -> None:
     assert of(NAMED["one-line-each"]).progress.total_steps is None
 
 
+def test_a_failure_after_the_first_epoch_is_not_called_one_after_all_steps() -> None:
+    report = of([*EPOCHS[0], *(bar(step, 50, "Validation DataLoader 0") for step in range(0, 30, 10))])
+    assert (report.progress.total_steps, "All steps were completed" in report.summary) == (None, False)
+
+
 def test_a_bar_of_epochs_has_no_epoch_in_its_percentage() -> None:
     progress = of([bar(epoch, 40, "Epoch") for epoch in range(30)]).progress
     assert (progress.last_step, progress.total_steps, progress.attempts) == (29, 40, 1)

@@ -145,6 +145,11 @@ def root_cause(path: Path, lines: list[str]) -> RootCause:
             ("sigkill", "", 3),
             id="torchrun-on-a-host-without-a-name",
         ),
+        pytest.param(
+            table(entry(0, 3, -9, "Signal 9 (SIGKILL) received by PID 30214", host="w-0.w.team.svc.cluster.local")),
+            ("sigkill", "", 3),
+            id="torchrun-in-a-pod",
+        ),
     ],
 )
 def test_a_launchers_report_names_class_node_and_rank_of_the_primary(
