@@ -95,7 +95,7 @@ class Steps:
 
     @property
     def is_total_of_job(self) -> bool:
-        """Whether the total is that of the job: lines that name an epoch, but not how many, count that epoch's steps."""
+        """Whether the total is that of the job: lines that name an epoch, but not how many, count its steps."""
         return self.has_epoch_total or self._counts_over_epochs or (self._epoch is None and not self.counts_by_epoch)
 
     @property
