@@ -69,14 +69,14 @@ def scaled_bar_of(fields: Mapping[str, str]) -> Bar | None:
 
 
 def _bar(step_text: str, total_text: str) -> Bar | None:
-    step, total = _number(step_text), _number(total_text)
+    step, total = number_of(step_text), number_of(total_text)
     if step is None or not total:
         return None
     return Bar(step, total, is_rounded=not (step_text + total_text).isdigit())
 
 
-def _number(text: str) -> int | None:
-    """`1.20k` is 1200."""
+def number_of(text: str) -> int | None:
+    """The number of a bar, rounded or not: `1.20k` is 1200; None if the text is none."""
     unit = _UNITS.get(text[-1:], 1)
     try:
         return round(float(text.rstrip("kMG")) * unit) if len(text) < 12 else None

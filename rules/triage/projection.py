@@ -17,6 +17,9 @@ DEFAULT_CHECKPOINT_PERIOD: Final = 200
 ZERO_BASED: Final = {"progress.maxtext", "progress.nanogpt", "progress.nemo"}
 """Progress rules of frameworks that count steps from 0."""
 
+BARS: Final = {"progress.tqdm", "progress.bar", "progress.lightning"}
+"""Progress rules of bars: a bar at 0 is one that has not moved yet."""
+
 _SAVED: Final = ("job.checkpoint_saved", "progress.checkpoint_saved")
 
 
@@ -85,6 +88,8 @@ def _expected_step(measured: ProgressReport, steps: Steps, as_of_ns: int | None)
 
 def _steps_this_run(story: Story, first: int, last: int) -> int:
     """How many steps the newest attempt has completed; a progress line every 100 steps counts for 100 steps."""
+    if first == 0 and story.progress_rules & BARS:
+        return last
     before_first = 1 if _is_zero_based(story) else min(story.steps.stride or 1, max(first, 1))
     return last - first + before_first
 

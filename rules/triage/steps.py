@@ -25,11 +25,12 @@ class Steps:
     """The steps of the newest attempt in a log. A step that goes far back begins a new attempt (a restart).
 
     The first file with steps decides on attempts and on the step time; further files (Ray workers) repeat the same
-    steps, perhaps with more of them. `last_before` is the last step of the attempt before. `step_times_s` are the
-    newest ones after the warm-up, as the lines state them, or else from one line to the next. `stride` is how many
-    steps apart the progress lines are. Steps of runs that restart the count in each epoch are added up; the total is
-    that of all epochs if the lines have their number (`has_epoch_total`). `last_time_ns` may be an estimate: then
-    `is_time_estimated`.
+    steps, perhaps with more of them. A line with many bars has the number of the first one as its `first_step`.
+    `last_before` is the last step of the attempt before. `step_times_s` are the newest ones after the warm-up, as the
+    lines state them, or else from one line to the next. `stride` is how many steps apart the progress lines are. Steps
+    of runs that restart the count in each epoch are added up; the total is that of all epochs if the lines have their
+    number (`has_epoch_total`). `last_time_ns` may be an estimate: then `is_time_estimated`. `is_rounded`: the numbers
+    have three digits.
     """
 
     first: int | None = None
@@ -157,7 +158,8 @@ class Steps:
         stated_s = _seconds(fields)
         time_ns = event.event_time_ns if event.has_own_time else self._estimate(step, stated_s, about_ns)
         if self.first is None or self.last is None:
-            self.first = step
+            first = whole(fields.get("first_step"))
+            self.first = step if first is None else min(step, first)
         else:
             self.stride = min(self.stride or step, step - self.last)
             if step >= self.first + WARM_UP_STEPS:

@@ -16,7 +16,7 @@ from epicenter.rules.model.records import Match, Position
 from epicenter.rules.model.signals import Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S, is_known
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.rules.triage.bars import Bars, bar_of, scaled_bar_of
+from epicenter.rules.triage.bars import Bars, bar_of, number_of, scaled_bar_of
 from epicenter.rules.triage.losses import Losses
 from epicenter.rules.triage.steps import Steps, whole
 
@@ -259,7 +259,7 @@ class Story:
         if self.steps.note(self._with_step(match.fields), event, about_ns):
             self._begin_attempt(keep=STARTS)
         if self.steps.last_line == event.position.offset:
-            self.last_step_text = event.text[:MAX_KEPT_TEXT]
+            self.last_step_text = event.text.rstrip("\r").rpartition("\r")[2][:MAX_KEPT_TEXT]
 
     def _with_step(self, fields: Mapping[str, str]) -> Mapping[str, str]:
         """The fields of a progress line, with the step of a bar that counts training steps."""
@@ -273,7 +273,8 @@ class Story:
         if bar is None:
             return fields
         self.steps.is_rounded |= bar.is_rounded
-        return {**fields, "step": str(bar.step), "steps_total": str(bar.total)}
+        first = number_of(fields.get("first_step", str(bar.step)))
+        return {**fields, "step": str(bar.step), "steps_total": str(bar.total), "first_step": str(first)}
 
     def _known_total(self) -> int | None:
         stated = (self.fact(rule, "steps_total") for rule in TOTALS)

@@ -24,6 +24,9 @@ from epicenter.rules.packs.ruleset import Rule, RuleSet
 
 MAX_PLACES: Final = 100
 """At most this many places where a pattern matches a line are checked, to find failures next to harmless text."""
+STEP_NAMES: Final = ("step", "step_scaled", "bar_step")
+"""Fields with the step of a progress line, exact or rounded, or with what an unnamed bar counts."""
+
 MAX_STEPS: Final = 8
 """At most this many of a line's last progress bars are read."""
 
@@ -107,9 +110,9 @@ class Confirmer:
         return _reporting_piece(pieces_with_hits), _one_per_rule(hit for _, hits in pieces_with_hits for hit in hits)
 
     def _worth_reading(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
-        """Pieces in order; of those that can only report a step, the newest `MAX_STEPS`."""
+        """Pieces in order; of those that can only report a step, the first one and the newest `MAX_STEPS`."""
         quiet = [number for number, found in candidates.items() if all(map(self._is_progress, found))]
-        skipped = set(quiet[:-MAX_STEPS])
+        skipped = set(quiet[1:-MAX_STEPS])
         return [(number, found) for number, found in candidates.items() if number not in skipped]
 
     def _is_progress(self, pattern: int) -> bool:
@@ -173,12 +176,18 @@ def _reporting_piece(pieces: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:
     return by_weight[0][0]
 
 
+def _since(first: LineHit | None, newest: LineHit) -> LineHit:
+    names = ("first_step", *STEP_NAMES)
+    step = next((first.fields[name] for name in names if name in first.fields), "") if first else ""
+    return msgspec.structs.replace(newest, fields={**newest.fields, "first_step": step}) if step else newest
+
+
 def _one_per_rule(hits: Iterable[LineHit]) -> list[LineHit]:
-    """One hit of each rule: the newest step, and the first of everything else."""
+    """One hit of each rule: the newest step, with the first one's number, and the first of everything else."""
     by_rule: dict[str, LineHit] = {}
     for hit in hits:
         if hit.rule.spec.role == "progress":
-            by_rule[hit.rule.spec.id] = hit
+            by_rule[hit.rule.spec.id] = _since(by_rule.get(hit.rule.spec.id), hit)
         else:
             by_rule.setdefault(hit.rule.spec.id, hit)
     return list(by_rule.values())

@@ -11,6 +11,7 @@ from epicenter.rules.triage.document import Check, EvidenceLine, FindingReport, 
 from epicenter.sinks.text.sanitize import sanitize
 
 MAX_LINE_LENGTH: Final = 400
+MAX_SUMMARY_LENGTH: Final = 1500
 MAX_SHOWN_BLOCK_LINES: Final = 30
 MAX_SHOWN_REASONS: Final = 3
 _MARKDOWN: Final = re.compile(r"([\\`*\[\]<>])")
@@ -20,7 +21,7 @@ def ticket(report: Triage) -> str:
     """One job's report as Markdown."""
     parts = [
         _head(report),
-        _section("What happened", safe(report.summary)),
+        _section("What happened", safe(report.summary, MAX_SUMMARY_LENGTH)),
         _section("Evidence", "\n".join(map(_evidence, report.evidence))),
         _section("Training progress projection", _progress(report.progress)),
         _section("Diagnosis", "\n".join(map(_check, report.checks))),
@@ -37,20 +38,20 @@ def table(reports: Sequence[Triage]) -> str:
     rows = ["| Job | Status | Primary failure | Last step | What happened |", "|---|---|---|---|---|"]
     rows += [
         f"| {cell(report.path)} | {report.status} | {safe(report.primary or '-')} | {_last_step(report.progress)} "
-        f"| {cell(report.summary)} |"
+        f"| {cell(report.summary, MAX_SUMMARY_LENGTH)} |"
         for report in reports
     ]
     return "\n".join(rows) + "\n"
 
 
-def safe(text: str) -> str:
+def safe(text: str, longest: int = MAX_LINE_LENGTH) -> str:
     """Log text on one line: harmless on a terminal, without markup or links in a ticket."""
-    return _MARKDOWN.sub(r"\\\1", sanitize(clean(text))[:MAX_LINE_LENGTH])
+    return _MARKDOWN.sub(r"\\\1", sanitize(clean(text))[:longest])
 
 
-def cell(text: str) -> str:
+def cell(text: str, longest: int = MAX_LINE_LENGTH) -> str:
     """Text for a cell of a table."""
-    return safe(text).replace("|", "\\|")
+    return safe(text, longest).replace("|", "\\|")
 
 
 def code(text: str) -> str:
@@ -122,11 +123,12 @@ def _progress(progress: ProgressReport) -> str:
     if progress.last_step is None:
         return ""
     about = "about " if progress.is_time_estimated else ""
+    rounded = "about " if progress.is_rounded else ""
     rows = [
         ("Start", _start(progress)),
         (
             "Steps completed (this run)",
-            f"{progress.steps_this_run} steps (step {progress.first_step} through {progress.last_step})",
+            f"{rounded}{progress.steps_this_run} steps (step {progress.first_step} through {progress.last_step})",
         ),
         ("Overall progress", _overall(progress)),
         ("Steady-state step time", _step_time(progress)),

@@ -13,7 +13,7 @@ from epicenter.sinks.text.humanize import count
 from epicenter.stream.cli.text.layout import Line, heading, unit, with_commands
 from epicenter.stream.cli.text.summary import MAX_PROOF_ROWS, MAX_PROOFS, MAX_STEPS, incident_summary
 from epicenter.stream.cli.text.terminal import safe
-from epicenter.stream.cli.text.triage import duration
+from epicenter.stream.cli.text.triage import MAX_SUMMARY_LENGTH, duration
 
 MAX_CHECKS: Final = 3
 _STATES: Final = {Status.NO_JOB: "no job in this log", Status.UNKNOWN_DEATH: "ended, and no line tells why"}
@@ -56,16 +56,19 @@ def _state(report: Triage) -> str:
 
 def _progress(report: Triage) -> Iterator[str]:
     progress = report.progress
+    about = "about " if progress.is_rounded else ""
     if progress.last_step is None:
+        if progress.bar_step is not None and report.status is not Status.COMPLETED:
+            yield f"a bar without a name at {about}{progress.bar_step} of {progress.bar_total}"
         return
-    yield f"step {progress.last_step}" + (f" of {progress.total_steps}" if progress.total_steps else "")
+    yield f"step {about}{progress.last_step}" + (f" of {progress.total_steps}" if progress.total_steps else "")
     if progress.steps_lost and report.status not in (Status.RUNNING, Status.NO_JOB) and not report.faults:
         lost = count(progress.steps_lost, "step")
         yield f"{lost} lost" + (f" ({duration(progress.time_lost_s)})" if progress.time_lost_s else "")
 
 
 def _without_incident(report: Triage) -> Iterator[Line]:
-    yield Line("  ", safe(report.summary))
+    yield Line("  ", safe(report.summary, MAX_SUMMARY_LENGTH))
     if report.next_steps:
         yield from heading("What to do")
     for number, step in enumerate(report.next_steps[:MAX_STEPS], 1):

@@ -81,6 +81,12 @@ def test_bars_named_after_training_count_its_steps_over_epochs(lines: list[str])
     assert (progress.last_step, progress.attempts, progress.is_rounded) == (300, 1, False)
 
 
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_the_first_bar_of_a_redrawn_line_is_the_first_step(count: int) -> None:
+    progress = of([redrawn(bar(step, 100, "Training") for step in range(7, 7 + count))]).progress
+    assert (progress.first_step, progress.last_step) == (7, 6 + count)
+
+
 def test_the_total_of_an_epoch_is_not_that_of_the_job() -> None:
     assert of(NAMED["one-line-each"]).progress.total_steps is None
 
@@ -130,6 +136,14 @@ def test_an_unnamed_bar_is_reported_as_a_bar(lines: list[str]) -> None:
     report = of(lines)
     assert (report.progress.last_step, report.progress.bar_step, report.progress.bar_total) == (None, 390, 1000)
     assert "A progress bar without a name got to 390 of 1000; no line says what it counts." in report.summary
+
+
+def test_a_redrawn_line_of_rounded_steps_has_its_first_step() -> None:
+    line = redrawn(
+        scaled(*numbers, "train") for numbers in (("0.00", "10.0k", 0), ("50.0", "10.0k", 0), ("1.20k", "10.0k", 12))
+    )
+    progress = of([line]).progress
+    assert (progress.first_step, progress.last_step, progress.steps_lost) == (0, 1200, 1200)
 
 
 def test_an_unnamed_bar_that_begins_again_with_each_epoch_is_no_restart() -> None:

@@ -359,6 +359,23 @@ def test_a_log_without_a_job_invents_none(lines: list[str], first: str, second: 
     assert len(shown) == 2
 
 
+@pytest.mark.parametrize("more", [[], ["--full"]], ids=["screen", "ticket"])
+def test_an_earlier_attempt_is_on_the_screen_of_a_failed_and_of_a_completed_job(
+    more: list[str], tmp_path: Path, run: Run
+) -> None:
+    first = [*HEAD, *steps(0, 40), TRACEBACK, OOM]
+    later = [*HEAD, *steps(0, 60)]
+    for name, end in (("7877-a.log", [TRACEBACK, OOM, *summary(1)]), ("7878-b.log", summary(0))):
+        _, out, _ = run(write_log(tmp_path / name, [*first, *later, *end]), *more)
+        assert "Attempt 1 failed after step 40, at 2026-03-02 09:03:20Z, line " in out
+
+
+def test_an_unnamed_bar_is_on_the_screen_as_such(tmp_path: Path, run: Run) -> None:
+    bars = [f" {share:2}%|▎         | {10 * share}/1000 [00:12<06:30,  2.49it/s]" for share in range(1, 40)]
+    _, out, _ = run(write_log(tmp_path / "a.log", [*bars, TRACEBACK, "KeyError: 'x'"]))
+    assert out.splitlines()[0] == "a.log  failed · a bar without a name at 390 of 1000"
+
+
 def test_jobs_of_a_folder_get_a_section_each_and_the_nodes_one(tmp_path: Path, run: Run) -> None:
     for job, lines in (("4242", steps(0, 300)), ("4343", [*steps(0, 300), TRACEBACK, OOM])):
         write_log(tmp_path / "cluster" / f"job-{job}" / "rank0.log", lines)
