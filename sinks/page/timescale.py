@@ -15,6 +15,8 @@ BREAK_PX: Final = 68
 MIN_BREAK_NS: Final = 20 * NS_PER_S
 MIN_STRETCH_NS: Final = NS_PER_S // 5
 TICK_LABEL_PX: Final = 76
+MIN_LABEL_INSET_PX: Final = 41.0
+"""The middle of a label is at least this far from a break, which has a label of its own."""
 
 _STEPS_MS: Final = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
@@ -112,7 +114,7 @@ def _ticks(stretch: Stretch) -> Iterable[Tick]:
     last_x = stretch.left - TICK_LABEL_PX
     for time_ns in times:
         x = stretch.x(time_ns)
-        label_x = round(min(max(x, stretch.left + TICK_LABEL_PX / 2.3), stretch.right - TICK_LABEL_PX / 2.3), 1)
+        label_x = round(min(max(x, stretch.left + MIN_LABEL_INSET_PX), stretch.right - MIN_LABEL_INSET_PX), 1)
         if label_x - last_x >= TICK_LABEL_PX:
             last_x = label_x
             yield Tick(x, label_x, humanize.clock(time_ns, digits))

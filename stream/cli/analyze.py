@@ -108,7 +108,7 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
 def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, node: str, job: str, **options: Any) -> None:
     """Replay recorded lines and print the incidents in them. In event-time order; each incident in its final state.
 
-    It stores nothing. To see finished logs on the page, with the grid of a job's ranks: epicenter run --once, then page.
+    It stores nothing. To see finished logs on the page, with a grid of ranks: epicenter run --once, then page.
 
     Example: epicenter replay --json recorded/
     """

@@ -118,7 +118,9 @@ def test_filters_chosen_before_the_list_changes_compose(visitor: Visitor) -> Non
     page.locator("[data-search]").fill("bus")
     page.locator("[data-search]").press("Enter")
     page.wait_for_url(f"**/?q=bus&status=resolved&severity=warning&{date}")
+    expect(page.locator("#list")).to_have_attribute("aria-busy", "true")
     held[0].continue_()
+    expect(page.locator("#list")).not_to_have_attribute("aria-busy", "true")
     expect(page.locator("svg.days .is-chosen")).to_have_count(1)
     expect(page.locator(".summary")).to_contain_text("match")
 

@@ -11,9 +11,10 @@ from playwright.sync_api import Page, expect
 
 from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.sinks.clickhouse.client import connect
 from tests.support.browser import Visitor
-from tests.support.page_store import BIG_JOB, add_job, add_jobs_in_each_state, fill
+from tests.support.page_store import BIG_JOB, add_job, add_jobs_in_each_state, add_state, fill
 from tests.support.serving import epicenter
 from tests.support.waiting import eventually
 
@@ -293,6 +294,32 @@ def test_the_rank_that_stopped_first_is_the_only_red_cell(visitor: Visitor, them
     eventually(lambda: red_cells() == [5], 30, "only the rank that stopped first in red")
 
 
+def test_a_changed_state_is_drawn_without_a_reload(stored: Stored, visitor: Visitor) -> None:
+    client = connect(stored.server.dsn)
+    add_job(client, "changing", 64)
+    page = visitor.open("/jobs/default/changing")
+    expect(page.locator("canvas")).to_have_attribute("data-drawn", "64")
+    expect(page.locator(".grid-legend")).to_contain_text("in step")
+    before = _colour(page, 0)
+    page.evaluate("window.isFirstLoad = true")
+    add_state(client, "changing", JobPhase.ENDED, end=JobEnd.FAILED)
+    client.close()
+    expect(page.locator("#job")).to_contain_text("Ended: failed", timeout=PATIENCE_MS)
+    eventually(lambda: _colour(page, 0) != before, 30, "the grid is drawn anew")
+    assert page.evaluate("window.isFirstLoad")
+
+
+def test_ranks_that_log_without_steps_are_no_alarm(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open("/jobs/default/one-rank", color_scheme="light")
+    expect(page.locator("canvas")).to_have_attribute("data-drawn", "64")
+    expect(page.locator(".grid-legend")).to_contain_text("logs, no steps")
+    red, green, blue = map(int, _colour(page, 1, 5)[4:-1].split(","))
+    assert (red, green, blue) != (0, 0, 0) and max(red, green, blue) - min(red, green, blue) < 24
+    page.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".grid-cell")).to_contain_text("Rank 1: logs, no steps · gpu-0001")
+
+
 def test_every_cell_of_an_ended_job_is_grey(visitor: Visitor) -> None:
     page = visitor.open("/jobs/default/ended", color_scheme="light")
     expect(page.locator("canvas")).to_have_attribute("data-drawn", "64")
@@ -302,9 +329,9 @@ def test_every_cell_of_an_ended_job_is_grey(visitor: Visitor) -> None:
     expect(page.get_by_role("button", name="Next bad rank")).to_be_hidden()
 
 
-def _colour(page: Page, rank: int) -> str:
-    """The colour in the middle of a cell of the first node, as style sheets write it."""
-    x, y = 1 + 20 * rank + 8, 6 + 13 + 8
+def _colour(page: Page, rank: int, down: int = 8) -> str:
+    """The colour in the middle of a cell of the first node, so many pixels under its top, as style sheets write it."""
+    x, y = 1 + 20 * rank + 8, 6 + 13 + down
     red, green, blue = page.evaluate(
         f"(() => {{ const canvas = document.querySelector('canvas');"
         f" return [...{_PIXELS}.getImageData({x}, {y}, 1, 1).data].slice(0, 3) }})()"

@@ -6,7 +6,11 @@ const form = document.querySelector("[data-filters]");
 export function followFilters(reload) {
   if (!form) return;
   fill(new URLSearchParams(location.search));
-  const show = (changed) => apply(changed) && reload();
+  const show = (changed) => {
+    if (!apply(changed)) return;
+    document.querySelector("#list").ariaBusy = "true";
+    reload();
+  };
   form.addEventListener("submit", (event) => (event.preventDefault(), show()));
   form.addEventListener("change", () => show());
   addEventListener("popstate", () => (fill(new URLSearchParams(location.search)), reload()));

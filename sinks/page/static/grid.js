@@ -64,14 +64,17 @@ class Grid {
     this.blockWidth = perBlock * size;
     this.labelHeight = this.blockWidth >= MIN_LABEL_WIDTH ? 13 : 0;
     this.rowHeight = Math.round(size + this.labelHeight + gap);
-    const blocksWide = Math.max(1, Math.floor((this.whole.clientWidth - 2 + gap) / (this.blockWidth + gap)));
+    const width = this.whole.clientWidth - 2;
+    const blocksWide = Math.max(1, Math.floor((width + gap) / (this.blockWidth + gap)));
+    const isOneRow = count <= blocksWide * perBlock;
+    const apart = isOneRow || blocksWide === 1 ? this.blockWidth + gap : (width - this.blockWidth) / (blocksWide - 1);
     this.x = new Float32Array(count);
     this.row = new Uint32Array(count);
     this.rowStarts = [];
     for (let i = 0, block = -1, within = 0; i < count; i++, within++) {
       if (i === 0 || node[i] !== node[i - 1] || within === perBlock) [block, within] = [block + 1, 0];
       this.row[i] = Math.floor(block / blocksWide);
-      this.x[i] = 1 + (block % blocksWide) * (this.blockWidth + gap) + within * size;
+      this.x[i] = 1 + Math.round((block % blocksWide) * apart) + within * size;
       if (this.rowStarts.length === this.row[i]) this.rowStarts.push(i);
     }
     const rows = this.rowStarts.length;
@@ -234,7 +237,7 @@ const SHAPES = {
   "logs-missing"(pen, colours, x, y, size) {
     frame(pen, colours.error, x, y, size);
     pen.lineWidth = Math.max(2, size / 5);
-    line(pen, [x + 2, y + size / 2, x + size - 2, y + size / 2]);
+    line(pen, [x + 1, y + size / 2, x + size - 1, y + size / 2]);
   },
   behind(pen, colours, x, y, size) {
     frame(pen, colours.warning, x, y, size);
@@ -256,8 +259,8 @@ const SHAPES = {
   "logs-only"(pen, colours, x, y, size) {
     pen.strokeStyle = colours.quiet;
     pen.lineWidth = size > 10 ? 2 : 1;
-    const [upper, lower] = [Math.round(y + size * 0.25), Math.round(y + size * 0.75)];
-    line(pen, [x, upper, x + size, upper], [x, lower, x + size, lower]);
+    const [inset, upper, lower] = [size / 7, Math.round(y + size * 0.3), Math.round(y + size * 0.7)];
+    line(pen, [x + inset, upper, x + size - inset, upper], [x + inset, lower, x + size * 0.6, lower]);
   },
   "in-step"(pen, colours, x, y, size) {
     fill(pen, colours.good, 0.4, x, y, size);

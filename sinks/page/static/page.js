@@ -154,7 +154,10 @@ function updateHealth(health) {
 
 function listen() {
   const source = new EventSource("/events");
-  source.addEventListener("open", () => setLive("live", "live"));
+  source.addEventListener("open", () => {
+    setLive("live", "live");
+    if (shownAddress !== location.href) refresh();
+  });
   source.addEventListener("error", () => setLive("offline", "reconnecting"));
   source.addEventListener("changed", (event) => event.data !== version && refresh());
   source.addEventListener("health", (event) => updateHealth(JSON.parse(event.data)));
