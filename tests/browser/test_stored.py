@@ -141,6 +141,7 @@ def test_search_finds_by_node_job_class_and_text(stored: Stored, visitor: Visito
     page.wait_for_url("**/?q=*")
     rows = page.locator("#list [data-id]")
     expect(rows.first).to_contain_text(title.format(node=node))
+    expect(page.locator(".summary")).to_contain_text("match")
     assert 1 <= rows.count() < stored.count
 
 
