@@ -16,7 +16,7 @@ MIN_BREAK_NS: Final = 20 * NS_PER_S
 MIN_STRETCH_NS: Final = NS_PER_S // 5
 TICK_LABEL_PX: Final = 76
 MIN_LABEL_INSET_PX: Final = 41.0
-"""The middle of a label is at least this far from a break, which has a label of its own."""
+"""The middle of a label is at least this far from a break, which has its own label."""
 
 _STEPS_MS: Final = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
