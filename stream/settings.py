@@ -18,7 +18,9 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from epicenter.rules.model.times import NS_PER_S, duration_ns
+from epicenter.ingest.provenance.log_names import LogName
+from epicenter.rules.model.time_zones import zone_fault
+from epicenter.rules.model.times import NS_PER_S, UTC_ZONE, duration_ns
 
 PREFIX: Final = "EPICENTER_"
 DurationNs = Annotated[int, BeforeValidator(lambda value: duration_ns(str(value)))]
@@ -40,6 +42,24 @@ ServiceNames = Annotated[
     NoDecode,
     BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
 ]
+
+
+def _log_names(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(LogName.of(pattern).pattern for pattern in patterns)
+
+
+LogNames = Annotated[
+    tuple[str, ...],
+    NoDecode,
+    BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
+    AfterValidator(_log_names),
+]
+
+
+def _time_zone(value: str) -> str:
+    if fault := zone_fault(value):
+        raise ValueError(fault)
+    return value
 
 
 def _web_address(value: SecretStr) -> SecretStr:
@@ -74,6 +94,13 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_prefix_target="all", extra="forbid", frozen=True)
 
     cluster: str = Field(default="default", description="Cluster of lines that name none.")
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
+        default=UTC_ZONE, description="Time zone of log times that name none, such as Europe/Berlin."
+    )
+    log_names: LogNames = Field(
+        default=(),
+        description="How your log files are named: patterns with {job}, {node}, {rank} and *, separated by commas.",
+    )
     data_dir: Path = Field(
         default_factory=default_data_dir, description="Folder of the embedded store and of its notification state."
     )

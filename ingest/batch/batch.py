@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from epicenter.rules.model.records import Origin, Position, RawRecord
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
 
 LATEST_RECEIPT_NS: Final = 2**63 - 2 * 86_400 * NS_PER_S
 """The latest receipt. Clocks of shippers may show anything, and two days later times would no longer fit 64 bits."""
@@ -20,7 +20,7 @@ class Batch:
     `is_recorded`: the lines are older than their receipt (a finished file), so a line that states no time gets
     the time of the nearest line before it that does; if there is none, only its place in the order of lines where
     `is_recording`, else its time of receipt. `is_text`: lines of a text, where blank ones are normal.
-    `origin` is whose lines they are, as far as their file names it.
+    `origin` is whose lines they are, as far as their file names it; `zone` is the time zone of times that name none.
     """
 
     source: str
@@ -32,6 +32,7 @@ class Batch:
     is_text: bool = False
     origin: Origin | None = None
     is_recording: bool = False
+    zone: str = UTC_ZONE
 
     def __len__(self) -> int:
         return len(self.values)
@@ -40,7 +41,7 @@ class Batch:
         """One record of the batch as an object."""
         position = Position(self.source, self.offsets[number])
         received_ns = min(max(self.received_ns[number], 0), LATEST_RECEIPT_NS)
-        return RawRecord(self.values[number], position, received_ns, self.keys[number], self.origin)
+        return RawRecord(self.values[number], position, received_ns, self.keys[number], self.origin, self.zone)
 
     def tail(self, first: int) -> Batch:
         """The records from this one on."""

@@ -15,6 +15,7 @@ from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, open_log, read_fault
 from epicenter.ingest.provenance.path import origin_of
+from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
@@ -56,10 +57,10 @@ class FileSource:
     path below `root` (itself, or a folder above it), and from its first lines, as far as they have come. `host` is
     where lines come from that name no node, unless all tasks of a job write into the file. Without a host, and read
     once, they are a recording: the time of reading says nothing about them. `fault` is why its end could not be read,
-    in a sentence; empty if it could.
+    in a sentence; empty if it could. `stated` is what the user says about its lines.
     """
 
-    def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None):
+    def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None, stated: Stated = NOTHING):
         self.name = str(path)
         self.has_ended = False
         self.fault = ""
@@ -68,7 +69,8 @@ class FileSource:
         self._follow = follow
         self._is_recording = not (host or follow)
         self._cutter = LineCutter()
-        self._by_path = origin_of(path, root or path)
+        self._stated = stated
+        self._by_path = origin_of(path, root or path, stated.log_names)
         self._origin, self._inspected_bytes = self._by_path, -1
         self._file = self._open()
 
@@ -89,6 +91,7 @@ class FileSource:
             is_text=True,
             origin=self._origin,
             is_recording=self._is_recording,
+            zone=self._stated.zone,
         )
 
     def close(self) -> None:
@@ -102,7 +105,7 @@ class FileSource:
             is_packed = isinstance(self._file, GzipFile)
             self._inspected_bytes = HEAD_BYTES if is_packed else read_bytes
             ends = text_of(chunk[:HEAD_BYTES]) if is_packed else text_of_ends(self._file.fileno())
-            self._origin = with_first_lines(self._by_path, ends, now_ns)
+            self._origin = self._stated.over(with_first_lines(self._by_path, ends, now_ns, self._stated.zone))
 
     def _lines(self, now_ns: int) -> Lines:
         chunk = self._read(now_ns)

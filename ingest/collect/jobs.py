@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from epicenter.ingest.collect.files import log_files
+from epicenter.ingest.provenance.log_names import LogName
 from epicenter.ingest.provenance.path import NAMED, slurm_id_in
 from epicenter.rules.errors import InputError
 
@@ -48,8 +50,8 @@ class JobLogs:
         return tuple(map(str, [*metrics, *cores[:MAX_CORES]]))
 
 
-def jobs_at(argument: str, outputs: Path) -> list[JobLogs]:
-    """The jobs at a path or of a Slurm id; many for a folder of jobs.
+def jobs_at(argument: str, outputs: Path, log_names: tuple[LogName, ...] = ()) -> list[JobLogs]:
+    """The jobs at a path or of an id; many for a folder of jobs. `log_names` say where else the logs of an id are.
 
     A job whose log is missing is among them, so that the others can still be opened.
 
@@ -57,7 +59,7 @@ def jobs_at(argument: str, outputs: Path) -> list[JobLogs]:
         InputError: no such path or id, it can't be read, or it has no log.
     """
     try:
-        return _jobs_at(argument, outputs)
+        return _jobs_at(argument, outputs, log_names)
     except OSError as error:
         raise InputError(f"{argument}: can't be read: {error.strerror}") from error
 
@@ -68,13 +70,16 @@ def is_job(folder: Path) -> bool:
     return folder.is_dir() and (link.is_symlink() or link.is_file())
 
 
-def _jobs_at(argument: str, outputs: Path) -> list[JobLogs]:
+def _jobs_at(argument: str, outputs: Path, log_names: tuple[LogName, ...]) -> list[JobLogs]:
     path = Path(argument)
     if argument == "-":
         return [JobLogs(argument, (path,))]
-    if _SLURM_ID.fullmatch(argument) and not path.exists():
+    is_path = path.is_symlink() or path.exists()
+    if not is_path and (files := _named_files(argument, outputs, log_names)):
+        return [JobLogs(argument, files)]
+    if not is_path and _SLURM_ID.fullmatch(argument):
         return _by_slurm_id(argument, outputs)
-    if not path.is_symlink() and not path.exists():
+    if not is_path:
         raise InputError(f"{argument}: no such file or folder")
     if not path.is_dir():
         return [_of_log(path, argument)]
@@ -121,6 +126,12 @@ def _ray_logs(folder: Path) -> tuple[Path, ...]:
     return tuple(file for shape in _RAY_LOGS for file in sorted(folder.glob(shape)))
 
 
+def _named_files(job: str, outputs: Path, log_names: tuple[LogName, ...]) -> tuple[Path, ...]:
+    """The files that the patterns say are this job's, there or here."""
+    found = (name.files_of(job, folder) for name in log_names for folder in (outputs, Path()))
+    return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+
 def _by_slurm_id(slurm_id: str, outputs: Path) -> list[JobLogs]:
     found = sorted(outputs.glob(f"{slurm_id}-*"))
     folders = {path.name: _of_folder(path, slurm_id) for path in found if is_job(path)}
@@ -130,6 +141,6 @@ def _by_slurm_id(slurm_id: str, outputs: Path) -> list[JobLogs]:
     if not folders and not logs:
         raise InputError(
             f"{slurm_id}: no {outputs}/{slurm_id}-* and no slurm-{slurm_id}.out, there or here: "
-            "give the path, or --outputs FOLDER"
+            "give the path, or --outputs FOLDER, or set log_names"
         )
     return [job for _, job in sorted((logs | folders).items())]

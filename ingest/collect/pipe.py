@@ -11,6 +11,8 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
 from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.provenance.log_file import BLANKS, fault_of
+from epicenter.ingest.provenance.stated import NOTHING, Stated
+from epicenter.rules.model.job_names import OF_A_LOG
 from epicenter.rules.model.records import Origin
 
 READ_BYTES: Final = 1 << 20
@@ -23,14 +25,22 @@ class PipeSource:
     are no log, in a sentence; empty if they are one.
     """
 
-    def __init__(self, host: str, descriptor: int | None = None, name: str = "stdin", is_recording: bool = False):
+    def __init__(
+        self,
+        host: str,
+        descriptor: int | None = None,
+        name: str = "stdin",
+        is_recording: bool = False,
+        stated: Stated = NOTHING,
+    ):
         self.name = name
         self.has_ended = False
         self.fault = f"{name}: empty: no line to read"
         self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         self._host = host.encode()
         self._is_recording = is_recording
-        self._origin = Origin(job=name, log=name)
+        self._zone = stated.zone
+        self._origin = stated.over(Origin(job=OF_A_LOG + name, log=name))
         self._cutter = LineCutter()
 
     def read(self, now_ns: int) -> Batch | None:
@@ -48,6 +58,7 @@ class PipeSource:
             is_text=True,
             origin=self._origin,
             is_recording=self._is_recording,
+            zone=self._zone,
         )
 
     def close(self) -> None:

@@ -47,14 +47,14 @@ class Sources:
     """
 
     def __init__(self, paths: list[str], host: str, follow: bool, stated: Stated = NOTHING):
-        self.stated = stated
+        self._stated = stated
         self._host = host
         self._follow = follow
         self._folders = [Path(path) for path in paths if path != "-" and Path(path).is_dir()]
         self._by_name: dict[str, Source] = {}
         self._faults: dict[str, str] = {}
         if "-" in paths:
-            self._add(PipeSource(host, is_recording=not (host or follow)))
+            self._add(PipeSource(host, is_recording=not (host or follow), stated=stated))
         for path in paths:
             if path != "-" and not Path(path).is_dir():
                 self._try_to_open(Path(path), None)
@@ -110,7 +110,7 @@ class Sources:
     def _opened(self, file: Path, folder: Path | None) -> Source:
         if file == DEVICE:
             return KmsgSource(self._host, self._follow)
-        return FileSource(file, self._host, self._follow, folder)
+        return FileSource(file, self._host, self._follow, folder, self._stated)
 
     def _check_folder(self, folder: Path, files: list[Path]) -> None:
         """Remember that a folder has no log with a line in it."""
@@ -134,7 +134,7 @@ def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> It
     for source in sources.all():
         while not source.has_ended:
             if batch := source.read(now_ns()):
-                yield sources.stated.of(batch)
+                yield batch
             elif not source.has_ended:
                 sleep(PAUSE_S)
 

@@ -18,6 +18,7 @@ from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
 from epicenter.rules.errors import DeadLetterKind, RecordError
+from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.records import LogEvent, Origin, RawRecord
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
@@ -72,7 +73,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     if piece:
         inner = peel(piece)
         peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
-    time_ns = _stated_time(fields, heads, record.received_ns)
+    time_ns = _stated_time(fields, heads, record)
     identity = identity_of(fields)
     origin = record.origin or _PLAIN
     if is_envelope(record.value):
@@ -97,7 +98,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
 
 def _of_envelope(origin: Origin) -> Origin:
     """A file of envelopes says nothing about them, except that a job's own file holds the lines of its program."""
-    return Origin(job=origin.job, is_job_stated=True) if origin.is_job_stated else _PLAIN
+    return Origin(job=origin.job) if is_named_job(origin.job) else _PLAIN
 
 
 def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:
@@ -109,7 +110,7 @@ def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:
 def _job(peeled: Peeled, origin: Origin) -> str:
     """The job of a plain line: a kernel has none, and lines that syslog gathers don't belong to one file's job."""
     is_gathered = bool(peeled.timed and peeled.host)
-    return "" if peeled.is_kernel or (is_gathered and not origin.is_job_stated) else origin.job
+    return "" if peeled.is_kernel or (is_gathered and not is_named_job(origin.job)) else origin.job
 
 
 def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:
@@ -161,7 +162,7 @@ def stated_time(record: RawRecord) -> int | None:
         line = _text_of(fields, record.value).lstrip("\r\n\0")
     except RecordError:
         return None
-    return _stated_time(fields, _heads(line, peel(line)), record.received_ns)
+    return _stated_time(fields, _heads(line, peel(line)), record)
 
 
 def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
@@ -192,11 +193,12 @@ def _as_text(name: str, content: Any) -> str:
     raise RecordError(f"wrong shape: field {name!r} should be text, found {found}", DeadLetterKind.WRONG_SHAPE)
 
 
-def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: int) -> int | None:
+def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], record: RawRecord) -> int | None:
+    received_ns, zone = record.received_ns, record.zone
     for name in (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if "metadata" in fields else _TIME_FIELDS:
-        if name in fields and plausible(time_ns := time_from_field(fields[name]), received_ns):
+        if name in fields and plausible(time_ns := time_from_field(fields[name], zone), received_ns):
             return time_ns
-    times = (time_at_head(head, received_ns) for head in heads)
+    times = (time_at_head(head, received_ns, zone) for head in heads)
     return next((time_ns for time_ns in times if plausible(time_ns, received_ns)), None)
 
 

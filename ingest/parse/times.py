@@ -1,4 +1,7 @@
-"""Event times in envelopes and at the head of lines -> nanoseconds. A time without a zone is read as UTC.
+"""Event times in envelopes and at the head of lines -> nanoseconds.
+
+A time that names no zone is one of the `zone` given by its IANA name; in the hour that a clock repeats when summer time
+ends, it is the earlier one.
 
 Header formats: dmesg, syslog (RFC 3164, 5424), journalctl, absl/glog/klog, c10 (PyTorch's C++ logger), Python logging
 in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX, OpenMMLab, detectron2, Paddle,
@@ -9,11 +12,12 @@ from __future__ import annotations
 
 import re
 from calendar import month_abbr, timegm
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
-from epicenter.rules.model.times import EARLIEST_NS, NS_PER_S
+from epicenter.rules.model.times import EARLIEST_NS, NS_PER_S, UTC_ZONE
 
 DAY_NS: Final = 86_400 * NS_PER_S
 LATEST_NS: Final = timegm((9998, 1, 1, 0, 0, 0)) * NS_PER_S
@@ -45,6 +49,7 @@ _CANCELLED = re.compile(
 )
 _CLOCK = re.compile(r"\d:\d\d:\d\d", re.ASCII)
 _FARTHEST_CLOCK = 120
+_QUARTER_NS = 900 * NS_PER_S
 _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
 
 
@@ -53,19 +58,19 @@ def plausible(time_ns: int | None, received_ns: int) -> bool:
     return time_ns is not None and EARLIEST_NS <= time_ns <= received_ns + DAY_NS
 
 
-def time_from_field(value: Any) -> int | None:
+def time_from_field(value: Any, zone: str = UTC_ZONE) -> int | None:
     """A time from an envelope: ISO 8601 text, or a number of s, ms, us or ns since 1970 (its size tells which)."""
     if isinstance(value, str):
         found = _ISO.match(value)
         if found:
-            return _iso_ns(found)
+            return _iso_ns(found, zone)
         return _epoch_ns(value) if re.fullmatch(r"\d{1,20}(?:\.\d{1,12})?", value, re.ASCII) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value < 1e20:
         return _epoch_ns(repr(value) if isinstance(value, float) and value < 1e15 else str(int(value)))
     return None
 
 
-def time_at_head(line: str, received_ns: int) -> int | None:
+def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | None:
     """The time that the line begins with. A header without a year gets the newest year that its receipt allows."""
     if found := _ABSL_EARLY.match(line) or _SINCE_1970.match(line):
         return int(found[1]) * NS_PER_S + _fraction_ns(found[2])
@@ -73,25 +78,27 @@ def time_at_head(line: str, received_ns: int) -> int | None:
         return None
     if head := _HEAD_ISO.match(line) or _CANCELLED.match(line):
         found = _ISO.match(line, head.end())
-        return _iso_ns(found) if found else None
+        return _iso_ns(found, zone) if found else None
     if found := _ABSL.match(line) or _C10.match(line) or _VLLM.match(line):
-        return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns)
+        return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)
     if found := _AMERICAN.match(line):
-        return _utc_ns(int(found[3]), _numbers(found, 1, 2, 4, 5, 6), _fraction_ns(found[7]))
+        return _in_utc(_clock_ns(int(found[3]), _numbers(found, 1, 2, 4, 5, 6), _fraction_ns(found[7])), zone)
     if found := _SLASHED.match(line):
-        return _utc_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7]))
+        return _in_utc(_clock_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7])), zone)
     if found := _MONTH_AND_DAY.match(line):
-        return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns)
+        return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)
     found = _SYSLOG.match(line)
-    return _syslog_ns(found, received_ns) if found else None
+    return _syslog_ns(found, received_ns, zone) if found else None
 
 
-def _syslog_ns(found: re.Match[str], received_ns: int) -> int | None:
+def _syslog_ns(found: re.Match[str], received_ns: int, zone: str) -> int | None:
     month = _MONTHS.get(found[1])
     if month is None:
         return None
     when = (month, *_numbers(found, 2, 3, 4, 5))
-    return _utc_ns(int(found[7]), when) if found[7] else _without_year(when, found[6], received_ns)
+    if found[7]:
+        return _in_utc(_clock_ns(int(found[7]), when), zone)
+    return _without_year(when, found[6], received_ns, zone)
 
 
 def _numbers(found: re.Match[str], *groups: int) -> tuple[int, ...]:
@@ -110,16 +117,33 @@ def _fraction_ns(digits: str | None) -> int:
     return int((digits or "0")[:9].ljust(9, "0"))
 
 
-def _iso_ns(found: re.Match[str]) -> int | None:
-    time_ns = _utc_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7]))
-    zone = found[8]
-    if time_ns is None or zone in (None, "Z"):
-        return time_ns
-    sign = -1 if zone[0] == "-" else 1
-    return time_ns - sign * (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60) * NS_PER_S
+def _iso_ns(found: re.Match[str], zone: str) -> int | None:
+    clock_ns = _clock_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7]))
+    offset = found[8]
+    if offset is None:
+        return _in_utc(clock_ns, zone)
+    if clock_ns is None or offset == "Z":
+        return clock_ns
+    sign = -1 if offset[0] == "-" else 1
+    return clock_ns - sign * (int(offset[1:3]) * 3600 + int(offset[-2:]) * 60) * NS_PER_S
 
 
-def _utc_ns(year: int, when: tuple[int, ...], fraction_ns: int = 0) -> int | None:
+def _in_utc(clock_ns: int | None, zone: str) -> int | None:
+    """The time when a clock of the zone shows what one in UTC shows at `clock_ns`."""
+    if clock_ns is None or zone == UTC_ZONE:
+        return clock_ns
+    return clock_ns - _offset_s(clock_ns // _QUARTER_NS, zone) * NS_PER_S
+
+
+@lru_cache
+def _offset_s(quarter: int, zone: str) -> int:
+    """How far a zone's clock is ahead of UTC in a quarter of an hour of that clock; all changes are between two."""
+    shown = datetime.fromtimestamp(quarter * (_QUARTER_NS // NS_PER_S), UTC)
+    offset = shown.replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    return int(offset.total_seconds()) if offset else 0
+
+
+def _clock_ns(year: int, when: tuple[int, ...], fraction_ns: int = 0) -> int | None:
     month, day, hour, minute, second = when
     midnight_ns = _midnight_ns(year, month, day)
     if midnight_ns is None or hour > 23 or minute > 59:
@@ -135,12 +159,12 @@ def _midnight_ns(year: int, month: int, day: int) -> int | None:
         return None
 
 
-def _without_year(when: tuple[int, ...], fraction: str | None, received_ns: int) -> int | None:
+def _without_year(when: tuple[int, ...], fraction: str | None, received_ns: int, zone: str) -> int | None:
     if not 0 <= received_ns <= LATEST_NS:
         return None
     year = _year(received_ns // DAY_NS)
     fraction_ns = _fraction_ns(fraction)
-    times = (_utc_ns(candidate, when, fraction_ns) for candidate in (year + 1, year, year - 1))
+    times = (_in_utc(_clock_ns(candidate, when, fraction_ns), zone) for candidate in (year + 1, year, year - 1))
     return next((time for time in times if time is not None and time <= received_ns + DAY_NS), None)
 
 

@@ -14,7 +14,9 @@ from typing import Final
 import msgspec
 
 from epicenter.ingest.parse.envelope import stated_time
+from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.records import Origin, Position, RawRecord
+from epicenter.rules.model.times import UTC_ZONE
 from epicenter.rules.placement.hostlist import expand
 
 HEAD_BYTES: Final = 256 << 10
@@ -45,24 +47,25 @@ _NCCL_HOST = re.compile(
 _LAUNCHER = re.compile(r"(?m)^ {0,6}\d{1,7}: [^\n]{0,200}?(?:torch/distributed/(?:run|elastic|launcher)\b|torchrun)")
 
 
-def with_first_lines(origin: Origin, text: str, received_ns: int) -> Origin:
+def with_first_lines(origin: Origin, text: str, received_ns: int, zone: str = UTC_ZONE) -> Origin:
     """The origin with the facts in a file's first and last lines. If both name a job, that of the path counts."""
     head = map(str.encode, text.split("\n", HEAD_LINES))
-    origin = msgspec.structs.replace(origin, head_time_ns=head_time_ns(head, received_ns))
+    origin = msgspec.structs.replace(origin, head_time_ns=head_time_ns(head, received_ns, zone))
     if origin.is_system or not text or text.startswith('{"'):
         return origin
-    job = "" if origin.is_job_stated else _job(text)
+    job = "" if is_named_job(origin.job) else _job(text)
     if job:
-        origin = msgspec.structs.replace(origin, job=job, is_job_stated=True, is_of_a_job=not _is_part(origin))
+        origin = msgspec.structs.replace(origin, job=job, is_of_a_job=not _is_part(origin))
     nodes = _nodes(text)
     if _TASK.search(text):
         return _labelled(origin, text, nodes)
     return msgspec.structs.replace(origin, node=_only_host(origin, text, nodes) or origin.node)
 
 
-def head_time_ns(lines: Iterable[bytes], received_ns: int) -> int | None:
+def head_time_ns(lines: Iterable[bytes], received_ns: int, zone: str = UTC_ZONE) -> int | None:
     """The time of the first of the first lines that states one."""
-    times = (stated_time(RawRecord(line, Position("", 0), received_ns)) for line in islice(lines, HEAD_LINES))
+    records = (RawRecord(line, Position("", 0), received_ns, zone=zone) for line in islice(lines, HEAD_LINES))
+    times = map(stated_time, records)
     return next((time_ns for time_ns in times if time_ns is not None), None)
 
 

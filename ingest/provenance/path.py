@@ -10,13 +10,15 @@ from typing import Final
 
 import msgspec
 
+from epicenter.ingest.provenance.log_names import LogName, named_by
+from epicenter.rules.model.job_names import OF_A_LOG
 from epicenter.rules.model.records import Origin
 
 MAX_FOLDERS: Final = 4
 """At most this many folders above a file count, when the user named the file itself."""
 
 NAMED: Final = re.compile(
-    r"(?:(?!20\d\d-[01]\d|20\d{6}-)(?P<id>\d+(?:_\d+)?)|local_\w+)-|slurm-(?P<of_out>\d+(?:_\d+)?)\."
+    r"(?:(?!20\d\d-[01]\d|20\d{6}-)(?P<id>\d{3,10}(?:_\d+)?)|local_\w+)-|slurm-(?P<of_out>\d+(?:_\d+)?)\."
 )
 """The name of a job's log or folder, as opposed to one of many logs of the same job."""
 
@@ -34,7 +36,6 @@ _NODE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _PROCESS = re.compile(r"(?:worker|trainer)(?:[-_]?[a-z]{1,2})?(?:[-_]?\d{1,6}){1,3}$", re.IGNORECASE | re.ASCII)
-_ANY_NODE = re.compile(r"[a-z][\w.-]{0,60}\d[\w.-]{0,20}$", re.IGNORECASE | re.ASCII)
 _SYSTEM_WORDS = (
     r"kern(?:el)?|kmsg|dmesg|syslog|messages|journal(?:d|ctl)?|slurm(?:ctl|db)?d|kubelet|containerd|daemon|auth|boot"
     r"|events?|sched(?:uler)?|fabricmanager|nvidia"
@@ -51,11 +52,23 @@ def slurm_id_in(name: str) -> str:
     return found["id"] or found["of_out"] or "" if found else ""
 
 
-def origin_of(file: Path, root: Path) -> Origin:
-    """The origin that the path names. `root` is what the user named: the file itself or a folder above it.
+def origin_of(file: Path, root: Path, log_names: tuple[LogName, ...] = ()) -> Origin:
+    """The origin that the path names: as the site's patterns say, else by usual forms of names.
 
-    The nearest name decides. Folders above the root don't count. Without a job, its lines have the name of the file, or
-    of the folder with the files of the job's processes, in place of one (`is_job_stated` is false).
+    `root` is what the user named: the file itself or a folder above it.
+    """
+    origin, named = _by_usual_names(file, root), named_by(log_names, file)
+    if "job" not in named:
+        return msgspec.structs.replace(origin, **named)
+    is_part = "node" in named or "rank" in named
+    return msgspec.structs.replace(origin, **named, is_system=False, is_of_a_job=not is_part)
+
+
+def _by_usual_names(file: Path, root: Path) -> Origin:
+    """The origin by the usual forms of names.
+
+    The nearest name decides. Folders above the root don't count. Where none names a job, it is `log:` and
+    the name of the file, or of the folder with the files of one job's processes, see `rules.model.job_names`.
     """
     stem, folders = _stem(file), _folders(file, root)
     is_system = bool(_SYSTEM.search(stem))
@@ -63,12 +76,12 @@ def origin_of(file: Path, root: Path) -> Origin:
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
     is_process = any(map(_PROCESS.match, (stem, *folders)))
     is_part = node != "" or rank is not None or _attempt_rank(folders) is not None or is_process
-    origin = Origin(job=job, node=node, rank=rank, is_job_stated=bool(job), is_system=is_system, log=str(file))
+    origin = Origin(job=job, node=node, rank=rank, is_system=is_system, log=str(file))
     if origin.rank is None and not node:
         origin = msgspec.structs.replace(origin, rank=_attempt_rank(folders))
     if is_system or job:
         return msgspec.structs.replace(origin, is_of_a_job=bool(job) and not is_part)
-    return msgspec.structs.replace(origin, job=_family(file, stem, folders, is_part))
+    return msgspec.structs.replace(origin, job=OF_A_LOG + _family(file, stem, folders, is_part))
 
 
 def _stem(file: Path) -> str:
@@ -117,14 +130,8 @@ def _is_one_of_many(name: str) -> bool:
 
 
 def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
-    if is_system:
-        rest = _KERNEL_MARK.sub("", stem, count=1)
-        if rest != stem and _ANY_NODE.match(rest):
-            return rest
-    for name in (stem, *reversed(folders)):
-        if _NODE.match(name):
-            return name
-    return ""
+    own = _KERNEL_MARK.sub("", stem, count=1) if is_system else stem
+    return next((name for name in (own, *reversed(folders)) if _NODE.match(name)), "")
 
 
 def _rank(stem: str, folders: Sequence[str]) -> int | None:

@@ -1,30 +1,34 @@
-"""Whose lines they are, as the user says: for logs that were copied from elsewhere."""
+"""What the user says about lines that don't say it themselves: for logs that were copied from elsewhere."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
 
-from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.provenance.log_names import LogName
 from epicenter.rules.model.records import Origin
+from epicenter.rules.model.times import UTC_ZONE
 
 
 class Stated(NamedTuple):
-    """The node of lines that name none, and the job of lines of programs that name none; empty if it is not stated."""
+    """The node of lines that name none; the job of lines of programs that name none; empty if it is not stated.
+
+    `zone` is the time zone of times that name none. `log_names` are the forms of the site's file names.
+    """
 
     node: str = ""
     job: str = ""
+    zone: str = UTC_ZONE
+    log_names: tuple[LogName, ...] = ()
 
-    def of(self, batch: Batch) -> Batch:
-        """The batch with this node and job, in place of those that follow from its file's name."""
-        origin = batch.origin or Origin()
+    def over(self, origin: Origin) -> Origin:
+        """The origin with this node and job, in place of those that follow from its file's name and first lines."""
         if self.node:
             origin = msgspec.structs.replace(origin, node=self.node)
         if self.job and not origin.is_system:
-            origin = msgspec.structs.replace(origin, job=self.job, is_job_stated=True)
-        return replace(batch, origin=origin) if self != NOTHING else batch
+            origin = msgspec.structs.replace(origin, job=self.job)
+        return origin
 
 
 NOTHING: Final = Stated()

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.job_names import named_jobs
 from epicenter.rules.model.notification import Action
 from epicenter.rules.packs.vocabulary import vocabulary
 
@@ -68,18 +69,18 @@ def _restart(incident: Incident) -> Action:
     suspects = incident.recurrence.nodes if incident.recurrence else ()
     return Action(
         "restart-job",
-        jobs=incident.jobs,
+        jobs=named_jobs(incident.jobs),
         exclude_nodes=tuple(sorted({*suspects, *(_node(incident) if is_hardware else ())})),
         resume_step=incident.cost.since_checkpoint_step,
     )
 
 
 def _raise_memory(incident: Incident) -> Action:
-    return Action("raise-memory", jobs=incident.jobs)
+    return Action("raise-memory", jobs=named_jobs(incident.jobs))
 
 
 def _wait(incident: Incident) -> Action:
-    return Action("wait", jobs=incident.jobs)
+    return Action("wait", jobs=named_jobs(incident.jobs))
 
 
 _MAKERS: Final[dict[str, Callable[[Incident], Action]]] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.job_names import named_jobs
 from epicenter.rules.packs.vocabulary import vocabulary
 
 Labels = Mapping[str, tuple[str, ...]]
@@ -38,7 +39,7 @@ def _found(incident: Incident) -> Iterator[tuple[str, list[str]]]:
     yield "family", [vocabulary().family(name) for name in classes]
     yield "severity", [incident.severity]
     yield "cluster", [incident.cluster]
-    yield "job", list(incident.jobs)
+    yield "job", list(named_jobs(incident.jobs))
     yield "node", [root.node or (nodes[0] if len(nodes) == 1 else "")]
     yield "gpu", [root.gpu]
     yield "rank", ["" if root.rank is None else str(root.rank)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from difflib import get_close_matches
 from typing import Final
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from epicenter.rules.alerts.spec import MaintenanceSpec, WeeklySpec
+from epicenter.rules.model.time_zones import zone_fault
 from epicenter.rules.model.times import NS_PER_S
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -70,17 +70,8 @@ def _weekly_faults(weekly: WeeklySpec) -> Iterator[tuple[str, str]]:
             yield key, str(error)
     if weekly.start == weekly.end:
         yield "end", "it is the same as `start`: write 00:00 and 24:00 for a whole day"
-    if not _is_zone(weekly.timezone):
-        near = get_close_matches(weekly.timezone, sorted(available_timezones()), n=1)
-        yield "timezone", f"{weekly.timezone} is not a time zone: write {near[0] if near else 'UTC or Europe/Berlin'}"
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        return False
-    return True
+    if fault := zone_fault(weekly.timezone):
+        yield "timezone", fault
 
 
 def _weekly_end(weekly: WeeklySpec, at: datetime) -> datetime | None:

@@ -16,6 +16,7 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.incident import Resolution
+from epicenter.rules.model.job_names import jobs_in_words
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 
@@ -73,7 +74,7 @@ class Lifecycle(msgspec.Struct):
                 self.correlator.forget(incident)
             elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
                 how = "restarted and completed" if incident.is_restarted else "completed"
-                why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} more step{'s' * (fewest > 1)}"
+                why = f"{jobs_in_words(sorted(incident.jobs))} {how} {fewest} more step{'s' * (fewest > 1)}"
                 self._resolve(incident, heartbeat.event_time_ns, Resolution.PROGRESS, why, attempt_of)
                 over.append(incident)
         return over

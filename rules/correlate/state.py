@@ -12,6 +12,7 @@ from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.model.incident import Change, Progress, Resolution
+from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.placement.completion import nodes_of
@@ -214,5 +215,5 @@ def _is_later(signal: Signal, other: Signal) -> bool:
 def place_of(signal: Signal) -> str:
     """Where it happened, as the end of a sentence: ` on node, GPU …`; empty if unknown."""
     gpu = f", GPU {signal.gpu}" if signal.gpu else ""
-    place = signal.node or (f"job {signal.job}" if signal.job else "")
+    place = signal.node or job_in_words(signal.job)
     return f" on {place}{gpu}" if place else ""

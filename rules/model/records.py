@@ -6,6 +6,8 @@ from typing import final
 
 import msgspec
 
+from epicenter.rules.model.times import UTC_ZONE
+
 
 class Position(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """The position of a record: a file and its line (from 1), or a Kafka `topic/partition` and its offset."""
@@ -17,17 +19,16 @@ class Position(msgspec.Struct, frozen=True, array_like=True, order=True, gc=Fals
 class Origin(msgspec.Struct, frozen=True):
     """Whose lines a plain file holds, as far as the lines don't say it themselves.
 
-    `job` comes from the path or the first lines (`is_job_stated`); without either, it is made from the file's name. It
-    is empty for the log of a machine or a daemon (`is_system`). `is_of_a_job`: the file holds the lines of all tasks.
-    `hosts` are the nodes of the tasks that srun labels, by task number, empty where unknown. `tasks_are_ranks` is false
-    where a task starts several ranks. `log` is the file. `head_time_ns` is the time of the first of its first lines
-    that has one, None when none has.
+    `job` comes from the path or the first lines; where neither names one, it is that of a log, see
+    `rules.model.job_names`. It is empty for the log of a machine or a daemon (`is_system`). `is_of_a_job`: the file
+    holds the lines of all tasks. `hosts` are the nodes of the tasks that srun labels, by task number, empty where
+    unknown. `tasks_are_ranks` is false where a task starts several ranks. `log` is the file. `head_time_ns` is the time
+    of the first of its first lines that has one, None when none has.
     """
 
     job: str = ""
     node: str = ""
     rank: int | None = None
-    is_job_stated: bool = msgspec.field(default=False, name="is_job_told")
     is_system: bool = False
     is_of_a_job: bool = False
     hosts: tuple[str, ...] = ()
@@ -41,13 +42,14 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class RawRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes as they were read; for a plain file, with its origin."""
+    """Bytes as they were read; for a plain file, with its origin. `zone` is the time zone of times that name none."""
 
     value: bytes
     position: Position
     received_ns: int
     key: bytes | None = None
     origin: Origin | None = None
+    zone: str = UTC_ZONE
 
 
 class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):

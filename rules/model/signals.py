@@ -19,9 +19,6 @@ SEVERITIES: Final = ("info", "warning", "error", "critical")
 _ANNOUNCES_A_TRACEBACK: Final = ("(most recent call last):", "Unhandled error (suppress with ")
 """In the line before a traceback: Python's, and that of Ray's workers."""
 
-_SLURM_ID: Final = re.compile(r"(?!(?:19|20)\d\d(?:[01]\d[0-3]\d)?$)\d+(?:_\d+)?")
-"""Not a date, which is part of many names."""
-
 _LABELS: Final = re.compile(r"^(?: {0,6}\d{1,7}: ?)?(?:\[[^\]\n]{1,40}\]:? ?)?(?:\([^()\n]{1,160}\) ?)?")
 """Whose line it is: srun's task, torch's rank, Ray's process."""
 
@@ -53,14 +50,6 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fields: dict[str, str]
     block: tuple[str, ...] = ()
     log: str = ""
-
-
-def names_job(signal: Signal) -> bool:
-    """Whether a line, a path or an envelope names its job. Elsewhere it is the name of a plain file.
-
-    Paths and first lines of a plain file name jobs by numbers, as Slurm does.
-    """
-    return bool(signal.job) and (not signal.log or bool(_SLURM_ID.fullmatch(signal.job)))
 
 
 def is_cut_traceback(signal: Signal) -> bool:

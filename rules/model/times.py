@@ -17,6 +17,8 @@ _ORDER_NS: Final = EARLIEST_NS // 2
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)", re.ASCII)
 _EARLIEST_ISO: Final = "2000"
+UTC_ZONE: Final = "UTC"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNIT_NS = {"ms": 1_000_000, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86400 * NS_PER_S}
 

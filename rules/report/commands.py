@@ -12,7 +12,8 @@ from typing import Final
 
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import Command
-from epicenter.rules.model.signals import Signal, names_job
+from epicenter.rules.model.job_names import named_jobs
+from epicenter.rules.model.signals import Signal
 
 SLURM: Final = "slurm"
 KUBERNETES: Final = "kubernetes"
@@ -34,14 +35,14 @@ def commands_of(state: IncidentState, culprit: Signal, action: str, verdict: str
     commands for a node come for both.
     """
     signals = state.signals()
-    jobs = state.jobs - {signal.job for signal in signals if not names_job(signal)}
+    jobs = named_jobs(sorted(state.jobs))
     schedulers = schedulers_of([culprit, *signals], jobs)
     reason = f"epicenter: {culprit.failure_class}" if _is_name(culprit.failure_class) else "epicenter"
     commands: list[Command] = []
     if is_node(culprit.node) and f"{culprit.failure_class}/{culprit.node}" not in state.cleared:
         commands += _for_node(culprit.node, action, reason, schedulers or {SLURM, KUBERNETES})
     if SLURM in schedulers:
-        waiting = {signal.job for signal in signals if signal.fields.get("verdict")} or jobs
+        waiting = named_jobs({signal.job for signal in signals if signal.fields.get("verdict")}) or jobs
         is_held = state.status == "open" and verdict in _JOB_HOLDS_ITS_NODES
         commands += _for_jobs(jobs, waiting if is_held else ())
     if is_node(pod := culprit.fields.get("pod", "")):

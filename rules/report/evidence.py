@@ -13,6 +13,7 @@ from epicenter.rules.cause.reasons import Reason, ReasonKind
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
+from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.report.reason_text import reason_texts
 
 MAX_CANDIDATES: Final = 5
@@ -125,7 +126,7 @@ def _unseen_ranks(state: IncidentState, context: IncidentContext) -> list[str]:
         if size is None or seen_ranks is None:
             continue
         if unseen := sorted(set(range(size)) - set(seen_ranks)):
-            found.append(f"job {job}: {len(unseen)} of {size} ranks never logged: {_list(unseen)}")
+            found.append(f"{job_in_words(job)}: {len(unseen)} of {size} ranks never logged: {_list(unseen)}")
     return found
 
 

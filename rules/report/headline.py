@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from epicenter.rules.cause.collectives import NAMING_FIELDS, ranks_in
+from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.ranges import rank_list
-from epicenter.rules.model.signals import Signal, names_job
+from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.headline import filled, names_in
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -89,7 +90,7 @@ def _place(signal: Signal, spec: RuleSpec | None, named: set[str]) -> str:
     places = [
         f", rank {signal.rank}" if signal.rank is not None and "rank" not in named else "",
         f" on {signal.node}" if signal.node and "node" not in named else "",
-        f", job {signal.job}" if names_job(signal) and not signal.node and "job" not in named else "",
+        f", job {signal.job}" if is_named_job(signal.job) and not signal.node and "job" not in named else "",
         f", GPU {gpu}" if gpu and "gpu" not in named else "",
     ]
     return "".join(places)

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from epicenter.rules.model.job_names import jobs_in_words
 from epicenter.rules.model.notification import Action, Brief, Notification
 from epicenter.sinks.text import humanize
 from epicenter.sinks.text.incident_view import IncidentView
@@ -63,7 +64,7 @@ def facts(notification: Notification, sanitizer: Sanitizer = sanitize) -> tuple[
         "Cost": view.lost_since or "not known",
         "Next step": first or "check the evidence",
         "Link": "",
-        "Reach": ", ".join(filter(None, (view.reach, _jobs(incident.jobs)))),
+        "Reach": ", ".join(filter(None, (view.reach, jobs_in_words(incident.jobs, humanize.MAX_NAMES)))),
         "Cluster": incident.cluster,
         "Why now": notification.reason,
         "After that": " ".join(others),
@@ -81,7 +82,11 @@ def action_line(action: Action) -> str:
     """`drain-node n1, n2 (dry run; too many today)`; empty if there is no action."""
     if action.kind == "none":
         return ""
-    parts = [humanize.names(action.nodes), action.gpu and f"GPU {action.gpu}", _jobs(action.jobs)]
+    parts = [
+        humanize.names(action.nodes),
+        action.gpu and f"GPU {action.gpu}",
+        jobs_in_words(action.jobs, humanize.MAX_NAMES),
+    ]
     parts += [f"without {humanize.names(action.exclude_nodes)}"] if action.exclude_nodes else []
     parts += [f"from step {action.resume_step}"] if action.resume_step is not None else []
     permission = "dry run" if action.is_dry_run else "allowed" if action.is_allowed else "not allowed"
@@ -107,10 +112,6 @@ def _cause(view: IncidentView) -> str:
     """The class, the rule and the verbatim log line."""
     line = cut(view.cause_line, MAX_FACT_LENGTH // 2)
     return f"{view.cause.failure_class} ({view.cause.rule})" + (f": “{line}”" if line else "")
-
-
-def _jobs(jobs: tuple[str, ...]) -> str:
-    return f"{'job' if len(jobs) == 1 else 'jobs'} {humanize.names(jobs)}" if jobs else ""
 
 
 def _others(notification: Notification) -> str:

@@ -14,6 +14,9 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _LONG_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 _MAX_AHEAD_S: Final = 60
 
+MAX_NAMES: Final = 3
+"""How many names a short list has."""
+
 LIKELY: Final = 0.7
 """Below this confidence a cause is called probable."""
 
@@ -103,7 +106,7 @@ def hours(number: float) -> str:
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
-def names(items: Sequence[str], max_names: int = 3) -> str:
+def names(items: Sequence[str], max_names: int = MAX_NAMES) -> str:
     """The first few, and how many more."""
     shown = ", ".join(items[:max_names])
     return f"{shown} and {len(items) - max_names:,} more" if len(items) > max_names else shown

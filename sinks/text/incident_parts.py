@@ -15,6 +15,7 @@ from epicenter.rules.model.incident import (
     Recurrence,
     RootCause,
 )
+from epicenter.rules.model.job_names import job_in_words
 from epicenter.sinks.text import humanize
 from epicenter.sinks.text.sanitize import sanitize
 
@@ -127,7 +128,7 @@ class CommandView(msgspec.Struct, frozen=True):
 
 
 class ProgressView(msgspec.Struct, frozen=True):
-    """A job's progress. `pace` is such as `1.5 s a step`, empty if unknown; `job` is the raw id, for links."""
+    """A job's progress. `pace` is as in `1.5 s a step`, empty if unknown; `job` is for links; `name` is `job 7801`."""
 
     job: str
     name: str
@@ -140,7 +141,7 @@ class ProgressView(msgspec.Struct, frozen=True):
         """The view of a job's progress."""
         pace = f"{progress.step_time_s:.3g} s a step" if progress.step_time_s else ""
         seen = sanitize(humanize.date_and_clock(progress.last_step_time))
-        return cls(job, sanitize(job), progress.last_step, seen, pace)
+        return cls(job, sanitize(job_in_words(job)), progress.last_step, seen, pace)
 
     @property
     def clock(self) -> str:

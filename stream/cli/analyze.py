@@ -19,9 +19,11 @@ from epicenter.stream.cli.options import (
     ONE_JSON,
     PATH,
     RULES,
+    TIME_ZONE,
     TOPOLOGY,
     end_with,
     settings_of,
+    stated_of,
 )
 
 PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -34,16 +36,17 @@ PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @CONFIG
 @NODE
 @JOB
+@TIME_ZONE
 @click.option("--all", "keep_all", is_flag=True, help="Print harmless and progress lines too.")
 def match(paths: tuple[str, ...], as_json: bool, node: str, job: str, keep_all: bool, **options: Any) -> None:
     """Print every line that matches a rule. Reads plain log files and JSONL envelopes.
 
     Example: epicenter match --json outputs/7877.log
     """
-    from epicenter.ingest.provenance.stated import Stated
     from epicenter.stream.cli.one_machine import match_files
 
-    end_with(match_files(settings_of(**options), list(paths), Stated(node, job), as_json, keep_all))
+    settings = settings_of(**options)
+    end_with(match_files(settings, list(paths), stated_of(settings, node, job), as_json, keep_all))
 
 
 @click.command()
@@ -56,6 +59,7 @@ def match(paths: tuple[str, ...], as_json: bool, node: str, job: str, keep_all: 
 @click.option("--outputs", default="outputs", type=PATH, help="Folder to look up Slurm ids in.")
 @NODE
 @JOB
+@TIME_ZONE
 @click.option("--full", "is_full", is_flag=True, help="Print the whole report, in Markdown for a ticket.")
 def triage(
     paths: tuple[str, ...],
@@ -72,11 +76,11 @@ def triage(
 
     Example: epicenter triage outputs/7877-llama.log
     """
-    from epicenter.ingest.provenance.stated import Stated
     from epicenter.stream.cli.triage import triage_paths
 
-    stated = Stated(node, job)
-    if triage_paths(settings_of(**options), list(paths), outputs, stated, now, job_state, as_json, is_full):
+    settings = settings_of(**options)
+    stated = stated_of(settings, node, job)
+    if triage_paths(settings, list(paths), outputs, stated, now, job_state, as_json, is_full):
         sys.exit(EXIT_NO_INPUT)
 
 
@@ -105,6 +109,7 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
 @CONFIG
 @NODE
 @JOB
+@TIME_ZONE
 def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, node: str, job: str, **options: Any) -> None:
     """Replay recorded lines and print the incidents in them. In event-time order; each incident in its final state.
 
@@ -112,7 +117,7 @@ def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, node: str, job:
 
     Example: epicenter replay --json recorded/
     """
-    from epicenter.ingest.provenance.stated import Stated
     from epicenter.stream.cli.one_machine import replay_files
 
-    end_with(replay_files(settings_of(**options), list(paths), Stated(node, job), as_json, is_full))
+    settings = settings_of(**options)
+    end_with(replay_files(settings, list(paths), stated_of(settings, node, job), as_json, is_full))

@@ -16,14 +16,18 @@ from epicenter.stream.cli.options import (
     EXIT_PROBLEMS,
     EXIT_USAGE,
     FULL,
+    JOB,
     JSON,
+    NODE,
     ONE_JSON,
     PATH,
     RULES,
     STORE,
+    TIME_ZONE,
     TOPOLOGY,
     end_with,
     long_running_settings,
+    stated_of,
     writing,
 )
 
@@ -64,14 +68,18 @@ class FaultKind(click.ParamType):
 @DATA_DIR
 @STORE
 @click.option("--page-port", type=int, help="Port of the local page. 0: any free port.")
-def run(paths: tuple[str, ...], as_json: bool, is_full: bool, once: bool, **options: Any) -> None:
+@NODE
+@JOB
+@TIME_ZONE
+def run(paths: tuple[str, ...], as_json: bool, is_full: bool, once: bool, node: str, job: str, **options: Any) -> None:
     """Follow files, folders or standard input (-). Without PATH, follow the journal or kernel log of this machine.
 
     Example: epicenter run /var/log/kern.log outputs/
     """
     from epicenter.stream.cli.one_machine import run_embedded
 
-    end_with(run_embedded(long_running_settings(**options), list(paths), as_json, is_full, once))
+    settings = long_running_settings(**options)
+    end_with(run_embedded(settings, list(paths), stated_of(settings, node, job), as_json, is_full, once))
 
 
 @click.command()

@@ -15,6 +15,7 @@ from epicenter.ingest.collect.source import Sources, read_to_the_end
 from epicenter.ingest.provenance.stated import Stated
 from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Match
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
@@ -86,19 +87,21 @@ def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: 
 
 
 def _verdict_line(verdict: Verdict) -> str:
-    who = [f"job {verdict.job}" * bool(verdict.job), verdict.node, f"rank {verdict.rank}" * (verdict.rank is not None)]
+    who = [job_in_words(verdict.job), verdict.node, f"rank {verdict.rank}" * (verdict.rank is not None)]
     place = ", ".join(filter(None, who))
     return f"{iso_from_ns(verdict.time_ns)}  {verdict.verdict}  {safe(f'{place}: {verdict.text}')}"
 
 
-def run_embedded(settings: Settings, paths: list[str], as_json: bool, is_full: bool, once: bool) -> list[str]:
+def run_embedded(
+    settings: Settings, paths: list[str], stated: Stated, as_json: bool, is_full: bool, once: bool
+) -> list[str]:
     """Follow sources, or read them once, into the embedded store; return what could not be read then."""
     from epicenter.sinks.clickhouse.dsn import address_of
     from epicenter.stream.local.runner import LocalRunner
     from epicenter.stream.rule_tools.trial import proven
 
     rules = proven(settings.rule_packs, settings.topology)
-    sources = Sources(paths, hostname(), follow=not once)
+    sources = Sources(paths, hostname(), follow=not once, stated=stated)
     if not (once or sources.all()):
         print_message(f"no log in {', '.join(paths)} yet: waiting for one")
     reader = LocalRunner(settings, rules, sources, Announcer(as_json, is_full), print_message)

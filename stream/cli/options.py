@@ -16,6 +16,7 @@ import click
 from epicenter.rules.errors import ConfigError, PipelineError, TransientError
 
 if TYPE_CHECKING:
+    from epicenter.ingest.provenance.stated import Stated
     from epicenter.stream.settings import Settings
 
 EXIT_PROBLEMS: Final = 1
@@ -35,6 +36,7 @@ RULES = click.option("--rules", type=PATH, multiple=True, help="Add your rule pa
 TOPOLOGY = click.option("--topology", type=PATH, help="File with racks, switches, rails (YAML or JSON).")
 NODE = click.option("--node", default="", help="Node of lines that name none.")
 JOB = click.option("--job", default="", help="Job of lines that name none; never of a kernel's.")
+TIME_ZONE = click.option("--time-zone", help="Time zone of times that name none, as Europe/Berlin. Default: UTC.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 FULL = click.option("--full", "is_full", is_flag=True, help="Print everything, not only what fits on one screen.")
 ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -107,6 +109,14 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **opti
     for text in (*settings.warnings, *insecure_settings(settings)):
         warn(text)
     return settings
+
+
+def stated_of(settings: Settings, node: str, job: str) -> Stated:
+    """What the user says about the lines of logs, by options and settings."""
+    from epicenter.ingest.provenance.log_names import LogName
+    from epicenter.ingest.provenance.stated import Stated
+
+    return Stated(node, job, settings.time_zone, tuple(map(LogName.of, settings.log_names)))
 
 
 def long_running_settings(**options: Any) -> Settings:

@@ -23,7 +23,7 @@ from cramjam import DecompressionError
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Read
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
 from epicenter.sinks.log import get_logger
 
 log: Final = get_logger(__name__)
@@ -76,8 +76,11 @@ class Chunk(msgspec.Struct, frozen=True):
     newest_ms: int = 0
     corrupt: Corrupt | None = None
 
-    def as_batch(self, partition: TopicPartition, now_ms: int) -> Batch:
-        """The records by columns. A missing value counts as an empty one, a time in the future as now."""
+    def as_batch(self, partition: TopicPartition, now_ms: int, zone: str = UTC_ZONE) -> Batch:
+        """The records by columns. A missing value counts as an empty one, a time in the future as now.
+
+        `zone` is the time zone of times that name none.
+        """
         values = list(map(attrgetter("value"), self.records))
         return Batch(
             source=source_of(partition),
@@ -85,6 +88,7 @@ class Chunk(msgspec.Struct, frozen=True):
             keys=list(map(attrgetter("key"), self.records)),
             received_ns=Read(self.records, lambda record: min(record.timestamp, now_ms) * _NS_PER_MS),
             offsets=Read(self.records, attrgetter("offset")),
+            zone=zone,
         )
 
 

@@ -36,6 +36,7 @@ class ChunkScanner:
     ):
         self._metrics = metrics
         self._fault_log = fault_log
+        self._zone = settings.time_zone
         self._scanner = BlockBuffer(BatchScanner(rules, settings.cluster, rule_budget=rule_budget, redactor=redactor))
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -55,7 +56,7 @@ class ChunkScanner:
         if chunk.corrupt:
             scanned = self._dead_batch(source, chunk.corrupt)
         else:
-            scanned = self._scanner.scan(chunk.as_batch(partition, now_ms))
+            scanned = self._scanner.scan(chunk.as_batch(partition, now_ms, self._zone))
         self._name_future(source, chunk, now_ms)
         buffered = self._scanner.first_buffered(source)
         self._read_to[partition] = chunk.next_offset, monotonic_ns()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from epicenter.ingest.provenance.log_file import check_is_log
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.records import Origin
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
@@ -54,7 +56,7 @@ class JobReader:
     ):
         self._rules = rules
         self._watch = watch
-        self._stated = stated
+        self.stated = stated
         self._patterns = HyperscanScanner(rules.expressions, rules.marks)
         self._cluster = cluster
         self._redactor = redactor
@@ -76,14 +78,11 @@ class JobReader:
         scanner = BatchScanner(self._rules, self._cluster, self._patterns, keep_all=True, redactor=self._redactor)
         origins, faults = _Origins(), list[str]()
 
-        def begin(name: str) -> Story:
-            return self._story(job, name, is_stated=name not in origins.guessed)
-
         sections = read_sections(
             origins.noted(self._batches(job, faults)),
             scanner,
             self._rules,
-            begin,
+            partial(self._story, job),
             circumstances,
             is_one_log=not job.is_plain_folder,
         )
@@ -92,12 +91,12 @@ class JobReader:
         unread += [fault for fault in faults if fault not in unread]
         return sections
 
-    def _story(self, job: JobLogs, name: str, is_stated: bool) -> Story:
+    def _story(self, job: JobLogs, name: str) -> Story:
         """An empty story of the job with this name in the engine."""
         is_piped = job.name == STDIN
         story = Story(
             path=_shown(job.name),
-            job=_shown(name) if is_stated else "",
+            job=_shown(name) if is_named_job(name) else "",
             jobs=frozenset({name} - {NODES}),
             files=("stdin",) if is_piped else tuple(map(str, job.files)),
             is_folder=job.is_plain_folder,
@@ -122,7 +121,7 @@ class JobReader:
 
         A line that names no host has none: the host of the person who reads the log does not matter.
         """
-        with closing(Sources([path], host="", follow=False, stated=self._stated)) as sources:
+        with closing(Sources([path], host="", follow=False, stated=self.stated)) as sources:
             yield from self._watch(read_to_the_end(sources), [path])
             faults = sources.faults()
         if path == STDIN and faults:
@@ -135,7 +134,7 @@ def reports_at(
 ) -> Iterator[Triage]:
     """One report a job. Unreadable files are added to `unread` and don't stop the others."""
     try:
-        jobs = jobs_at(path, outputs)
+        jobs = jobs_at(path, outputs, reader.stated.log_names)
     except InputError as error:
         unread.append(str(error))
         return
@@ -168,10 +167,9 @@ def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
 
 
 class _Origins:
-    """Which jobs the files of a folder are about. The names in `guessed` only follow from a file's name."""
+    """Which jobs the files of a folder are about."""
 
     def __init__(self) -> None:
-        self.guessed: set[str] = set()
         self._jobs_by_file: dict[str, set[str]] = {}
 
     def noted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -179,7 +177,6 @@ class _Origins:
         for batch in batches:
             if batch.origin:
                 self._jobs_by_file.setdefault(batch.source, set()).add(batch.origin.job)
-                self.guessed |= set() if batch.origin.is_job_stated else {batch.origin.job}
             yield batch
 
     def may_concern(self, story: Story, fault: str) -> bool:
@@ -193,9 +190,8 @@ def _of_one_job(batches: Iterable[Batch]) -> Iterator[Batch]:
     first: Origin | None = None
     for batch in batches:
         first = first or batch.origin
-        if first and batch.origin and batch.origin.job and not batch.origin.is_job_stated:
-            is_stated, name = first.is_job_stated, first.job
-            batch = replace(batch, origin=msgspec.structs.replace(batch.origin, job=name, is_job_stated=is_stated))
+        if first and batch.origin and batch.origin.job and not is_named_job(batch.origin.job):
+            batch = replace(batch, origin=msgspec.structs.replace(batch.origin, job=first.job))
         yield batch
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.job_names import jobs_in_words
 from epicenter.sinks.text.humanize import count
 from epicenter.sinks.text.incident_parts import CauseView
 from epicenter.sinks.text.incident_view import IncidentView
@@ -15,10 +16,10 @@ from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, safe
 def incident_line(incident: Incident) -> str:
     """An incident on one line."""
     severity = incident.severity
-    jobs = f"job{'s' * (len(incident.jobs) > 1)} {', '.join(incident.jobs) or '-'}"
+    affected = jobs_in_words(incident.jobs) or "job -"
     return (
         f"{incident.incident_id}  {incident.status:<8}  [{SEVERITY_STYLES.get(severity, '')}]{severity:<8}[/]  "
-        f"{_opened(incident):<20}  {safe(incident.failure_class):<20}  {safe(incident.title)}  ({safe(jobs)}, "
+        f"{_opened(incident):<20}  {safe(incident.failure_class):<20}  {safe(incident.title)}  ({safe(affected)}, "
         f"{count(incident.signal_count, 'signal')})"
     )
 
@@ -73,4 +74,4 @@ def _progress(view: IncidentView) -> Iterator[Line]:
         yield Line("", "  progress")
     for progress in view.progress:
         pace = progress.pace or "pace unknown"
-        yield Line("    ", f"job {safe(progress.name)}: last step {progress.last_step} at {progress.clock}, {pace}")
+        yield Line("    ", f"{safe(progress.name)}: last step {progress.last_step} at {progress.clock}, {pace}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.job_names import jobs_in_words
 from epicenter.sinks.text import humanize
 from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.stream.cli.text.incident import incident_line
@@ -37,5 +38,5 @@ def piped_line(incident: Incident, action: str) -> str:
 
 
 def _reach(incident: Incident) -> str:
-    jobs = f"{'job' if len(incident.jobs) == 1 else 'jobs'} {humanize.names(incident.jobs)}" if incident.jobs else ""
-    return ", ".join(filter(None, (IncidentView(incident).reach, jobs)))
+    affected = jobs_in_words(incident.jobs, humanize.MAX_NAMES)
+    return ", ".join(filter(None, (IncidentView(incident).reach, affected)))

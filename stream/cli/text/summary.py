@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from epicenter.ingest.parse.prefix import peel
 from epicenter.rules.model.incident import ChainLink, Incident
+from epicenter.rules.model.job_names import jobs_in_words
 from epicenter.sinks.text.humanize import LIKELY, count, date_and_clock
 from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.sinks.text.sanitize import sanitize
@@ -38,11 +39,10 @@ def _verdict(view: IncidentView) -> Iterator[Line]:
     incident = view.incident
     label = f"{safe(incident.severity).upper()}  "
     yield Line(label, f"[bold]{safe(view.title)}[/]", left_style=SEVERITY_STYLES.get(incident.severity, ""))
-    jobs = f"{'job' if len(incident.jobs) == 1 else 'jobs'} {', '.join(incident.jobs)}" if incident.jobs else ""
     facts = (
         f"{incident.failure_class}, {view.sureness} ({view.cause.confidence_percent})",
         _state(incident),
-        jobs,
+        jobs_in_words(incident.jobs),
         view.reach,
         view.lost and f"lost {view.lost}",
     )

@@ -157,7 +157,7 @@ def test_the_source_follows_from_the_fields_of_an_envelope(fields: dict[str, Any
     assert event({"message": "x"} | fields).source == source
 
 
-SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, is_job_stated=True, log="A.out")
+SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, log="A.out")
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, is_job_stated=
         pytest.param("2: x", SRUN, ("key", "A", None), id="task-on-an-unknown-node"),
         pytest.param("x", Origin(job="a", node="n5", rank=7), ("n5", "a", 7), id="by-the-file"),
         pytest.param("[ 12.345678] x", Origin(job="a", node="n5"), ("n5", "", None), id="kernel"),
-        pytest.param("Mar  2 09:00:05 n4 sshd[3]: x", Origin(job="a"), ("n4", "", None), id="gathered-by-syslog"),
+        pytest.param("Mar  2 09:00:05 n4 sshd[3]: x", Origin(job="log:a"), ("n4", "", None), id="gathered-by-syslog"),
         pytest.param('{"message":"x"}', SRUN, ("key", "A", None), id="envelope-in-the-log-of-a-job"),
-        pytest.param('{"message":"x"}', Origin(job="a", node="n5"), ("key", "", None), id="envelope"),
+        pytest.param('{"message":"x"}', Origin(job="log:a", node="n5"), ("key", "", None), id="envelope"),
         pytest.param('{"message":"x","source":"kernel"}', SRUN, ("key", "", None), id="envelope-of-a-kernel"),
     ],
 )

@@ -8,7 +8,7 @@ from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of_ends, wi
 from epicenter.rules.model.records import Origin
 from tests.support.logs import START_NS
 
-FILE_ORIGIN = Origin(job="train", log="train.log")
+FILE_ORIGIN = Origin(job="log:train", log="train.log")
 TORCHRUN = "0: W0302 09:00:01.399000 201 torch/distributed/run.py:774] \n1: x\n"
 
 
@@ -35,7 +35,7 @@ def origin_of_log(tmp_path: Path, text: str, origin: Origin = FILE_ORIGIN) -> Or
 )
 def test_a_line_names_the_job_of_the_whole_file(tmp_path: Path, line: str) -> None:
     origin = origin_of_log(tmp_path, f"hello\n{line}\n")
-    assert (origin.job, origin.is_job_stated, origin.is_of_a_job) == ("7877", True, True)
+    assert (origin.job, origin.is_of_a_job) == ("7877", True)
 
 
 @pytest.mark.parametrize("line", ["job id: 01000000", "MY_JOB_ID_FILE=7877", "StepId=7877.0", "job_ids=7877"])
@@ -44,7 +44,7 @@ def test_other_numbers_are_no_job(tmp_path: Path, line: str) -> None:
 
 
 def test_the_path_overrides_the_lines(tmp_path: Path) -> None:
-    by_path = Origin(job="7", is_job_stated=True)
+    by_path = Origin(job="7")
     assert origin_of_log(tmp_path, "SLURM_JOB_ID=7877\n", by_path).job == "7"
 
 

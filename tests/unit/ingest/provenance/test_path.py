@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from epicenter.ingest.provenance.path import origin_of
+from epicenter.rules.model.job_names import is_named_job
 
 
 @pytest.mark.parametrize(
@@ -28,12 +29,13 @@ from epicenter.ingest.provenance.path import origin_of
 )
 def test_the_job_is_read_from_the_nearest_name(path: str, job: str) -> None:
     origin = origin_of(Path("logs", path), Path("logs"))
-    assert (origin.job, origin.is_job_stated) == (job, True)
+    assert (origin.job, is_named_job(origin.job)) == (job, True)
 
 
 @pytest.mark.parametrize(
-    ("path", "job"),
+    ("path", "name"),
     [
+        ("11-kubectl-describe.txt", "11-kubectl-describe"),
         ("train.log", "train"),
         ("train-2026.log", "train-2026"),
         ("2026-03-02.log", "2026-03-02"),
@@ -46,9 +48,9 @@ def test_the_job_is_read_from_the_nearest_name(path: str, job: str) -> None:
         ("night/logs/rank3.log", "night"),
     ],
 )
-def test_without_a_job_the_lines_have_a_name_in_common(path: str, job: str) -> None:
+def test_without_a_job_the_lines_have_the_log_s_name(path: str, name: str) -> None:
     origin = origin_of(Path("logs", path), Path("logs"))
-    assert (origin.job, origin.is_job_stated, origin.is_of_a_job) == (job, False, False)
+    assert (origin.job, is_named_job(origin.job), origin.is_of_a_job) == (f"log:{name}", False, False)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +62,8 @@ def test_without_a_job_the_lines_have_a_name_in_common(path: str, job: str) -> N
         ("ip-10-0-3-17/kern.log", "ip-10-0-3-17"),
         ("kern-node17.log", "node17"),
         ("dgx-56.kern.log", "dgx-56"),
-        ("dmesg-h7.txt", "h7"),
-        ("h7_dmesg.txt", "h7"),
+        ("dmesg-xid13.log", ""),
+        ("dgx-56_dmesg.txt", "dgx-56"),
         ("node0007/node0008.log", "node0008"),
         ("gpu-off-bus-1602/worker.log", ""),
         ("gpu3.log", ""),
@@ -103,7 +105,8 @@ def test_only_the_log_of_all_tasks_is_of_a_job() -> None:
 
 
 def test_folders_above_the_given_one_are_ignored() -> None:
-    assert not origin_of(Path("job-7877/node0007/logs/a.log"), Path("job-7877/node0007/logs")).is_job_stated
+    origin = origin_of(Path("job-7877/node0007/logs/a.log"), Path("job-7877/node0007/logs"))
+    assert not is_named_job(origin.job)
 
 
 def test_a_single_file_is_read_with_the_folders_above_it() -> None:

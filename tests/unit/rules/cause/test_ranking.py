@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.cause.ranking import CLOCK_SKEW_NS, Candidate, explains, rank
-from epicenter.rules.model.signals import Signal, is_cut_traceback, names_job
+from epicenter.rules.model.signals import Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.spec import EdgeSpec
 from tests.support.logs import the_rules
@@ -165,16 +165,3 @@ def test_a_cut_traceback_is_the_cause_only_where_nothing_else_is() -> None:
     named = a_signal("elastic-worker-failed", 1, job="A")
     assert classes(ranked(cut, named)) == ["elastic-worker-failed", "python-exception"]
     assert classes(ranked(cut)) == ["python-exception"]
-
-
-@pytest.mark.parametrize(
-    ("job", "log", "expected"),
-    [
-        ("7877", "7877.log", True),
-        ("train", "train.log", False),
-        ("20260302", "20260302.log", False),
-        ("llama", "", True),
-    ],
-)
-def test_a_file_s_name_in_place_of_a_job_names_none(job: str, log: str, expected: bool) -> None:
-    assert names_job(a_signal("oom-gpu", 0, job=job, log=log)) is expected

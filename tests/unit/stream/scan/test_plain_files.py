@@ -54,7 +54,7 @@ FOLDERS = [
             "node0008/worker.log": STARTED + "".join(map(timed_out, range(8, 15))),
             "node0008/kern.log": XID,
         },
-        ("xid-79", "node0008", ("night",), ("node0007", "node0008")),
+        ("xid-79", "node0008", ("log:night",), ("node0007", "node0008")),
         id="folders-of-nodes",
     ),
     pytest.param(
@@ -77,12 +77,12 @@ FOLDERS = [
     ),
     pytest.param(
         {"train.log": STARTED + OUT_OF_MEMORY + timed_out(1)},
-        ("oom-gpu", "", ("train",), ()),
+        ("oom-gpu", "", ("log:train",), ()),
         id="nothing-reported",
     ),
     pytest.param(
         {"all.txt": STARTED + timed_out(0) + XID},
-        ("xid-79", "", ("all",), ()),
+        ("xid-79", "", ("log:all",), ()),
         id="kernel-among-workers",
     ),
 ]
@@ -115,7 +115,7 @@ def test_two_kernels_without_a_name_are_two_incidents(tmp_path: Path) -> None:
 def test_a_file_read_where_it_was_written_is_of_that_node_unless_all_tasks_write_into_it(tmp_path: Path) -> None:
     files = {"train.log": STARTED + OUT_OF_MEMORY, "slurm-7877.out": STARTED + OUT_OF_MEMORY}
     found = {incident.jobs: incident.nodes for incident in incidents_of(tmp_path, files, host="n1")}
-    assert found == {("train",): ("n1",), ("7877",): ()}
+    assert found == {("log:train",): ("n1",), ("7877",): ()}
 
 
 def test_a_task_of_torchrun_is_no_rank(tmp_path: Path) -> None:
