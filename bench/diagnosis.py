@@ -57,8 +57,8 @@ class Root(NamedTuple):
         return self.failure_class in (fault.failure_class, *fault.also_ok)
 
     def is_at(self, fault: TrueFault) -> bool:
-        """Whether it names the fault's node; where no node is at fault, one that the fault hit, or none."""
-        return self.node in ((fault.node,) if fault.node else ("", *fault.nodes))
+        """Whether it names no other node than the fault's; where none is at fault, one that the fault hit, or none."""
+        return fault.is_at(self.node) if fault.node else self.node in ("", *fault.nodes)
 
 
 class Row(NamedTuple):

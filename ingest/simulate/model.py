@@ -150,7 +150,7 @@ class TrueFault(msgspec.Struct, frozen=True):
     """What really happened. `incident` false: something looks suspicious, and no incident may come of it.
 
     `node` is empty where no node is at fault, `gpu` a PCI address or empty, `onset` the true time of the failure.
-    `also_ok` are classes that name the same event from another line.
+    `also_ok` are classes that name the same event from another line. `names_node`: its logs always name the node.
     """
 
     fault: str
@@ -164,6 +164,11 @@ class TrueFault(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     verdict: str
     incident: bool
+    names_node: bool = True
+
+    def is_at(self, node: str) -> bool:
+        """Whether an answer with this node is right; any is where no node is at fault."""
+        return self.node in ("", node) or not (self.names_node or node)
 
 
 class TrueJob(msgspec.Struct, frozen=True):

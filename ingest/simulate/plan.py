@@ -81,6 +81,7 @@ class Plan(msgspec.Struct):
             nodes=tuple(name for _, name in sorted(nodes.items())),
             verdict=kind.verdict,
             incident=kind.incident,
+            names_node=kind.names_node,
         )
 
 

@@ -14,6 +14,7 @@ from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import CheckName
+from epicenter.rules.report.culprit import culprit_of
 from epicenter.rules.report.headline import headline
 from epicenter.rules.report.title import awaited_text, nodes_alike
 
@@ -25,7 +26,7 @@ def checks_of(
     state: IncidentState, root: Signal, suspects: Suspects | None, rules: RuleSet, context: IncidentContext
 ) -> dict[CheckName, Check]:
     """The checks that can be made with what is known, by name; `root` is the signal as its line has it."""
-    node = (suspects.culprit_of(root) if suspects else root).node
+    node = culprit_of(state, root, suspects, context).node
     rule = rules.by_id.get(root.rule)
     is_step = rule is not None and "kernel-before" in rule.spec.checks
     made: dict[CheckName, Check | None] = {

@@ -14,6 +14,7 @@ from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.model.job_names import job_in_words
+from epicenter.rules.report.culprit import culprit_of
 from epicenter.rules.report.reason_text import reason_texts
 
 MAX_CANDIDATES: Final = 5
@@ -26,24 +27,32 @@ MIN_CONFIDENCE: Final = 0.01
 _MAX_SHOWN_RANKS: Final = 8
 
 
-def candidates(ranked: Sequence[Candidate], suspects: Suspects | None, sure: float) -> tuple[RankedCause, ...]:
+def candidates(
+    state: IncidentState,
+    ranked: Sequence[Candidate],
+    suspects: Suspects | None,
+    context: IncidentContext,
+    sure: float,
+) -> tuple[RankedCause, ...]:
     """The best candidates of different class or node, best first; those that only waited name the rank they waited for.
 
     The first is as `sure` as the root cause. The others share the rest of 1 by their points; none gets more than
     the first, and none less than `MIN_CONFIDENCE`.
     """
-    first, *others = _distinct([_named(candidate, suspects) for candidate in ranked])
+    first, *others = _distinct([_named(state, candidate, suspects, context) for candidate in ranked])
     weights = [0.5 ** ((first.points - candidate.points) / POINTS_THAT_HALVE) for candidate in others]
     shares = [min(sure, max(MIN_CONFIDENCE, (1 - sure) * weight / sum(weights))) for weight in weights]
     shown = [(first, sure), *zip(others, shares, strict=True)][:MAX_CANDIDATES]
     return tuple(_cause(candidate, round(share, 2)) for candidate, share in shown)
 
 
-def _named(candidate: Candidate, suspects: Suspects | None) -> Candidate:
-    signal = suspects.culprit_of(candidate.signal) if suspects else candidate.signal
-    if suspects is None or signal is candidate.signal:
-        return candidate
-    return replace(candidate, signal=signal, reasons=[Reason(ReasonKind.WAITED_FOR, 0, suspects), *candidate.reasons])
+def _named(
+    state: IncidentState, candidate: Candidate, suspects: Suspects | None, context: IncidentContext
+) -> Candidate:
+    signal = culprit_of(state, candidate.signal, suspects, context)
+    only_waited = suspects is not None and suspects.culprit_of(candidate.signal) is not candidate.signal
+    reasons = [Reason(ReasonKind.WAITED_FOR, 0, suspects)] if suspects and only_waited else []
+    return replace(candidate, signal=signal, reasons=[*reasons, *candidate.reasons])
 
 
 def _distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -73,13 +82,14 @@ def missing(
 ) -> tuple[str, ...]:
     """The evidence that is missing for certainty, a sentence each; empty if none is known to be missing."""
     root = ranked[0].signal
-    node = (suspects.culprit_of(root) if suspects else root).node
+    node = culprit_of(state, root, suspects, context).node
     is_only_waiting = all(
         candidate.is_explained or candidate.signal.failure_class in WAITING_CLASSES for candidate in ranked
     )
     return (
         *_unseen_kernel(node, context),
         *_unknown_culprit(state, is_only_waiting, suspects),
+        *([] if node or not root.node else ["no line says which node did not come: only those that waited for it"]),
         *_unseen_ranks(state, context),
         *_cut_logs(state, context),
         *_uncounted(state),
@@ -91,7 +101,7 @@ def gaps(
 ) -> frozenset[Gap]:
     """What is missing that could show another cause."""
     root = ranked[0].signal
-    node = (suspects.culprit_of(root) if suspects else root).node
+    node = culprit_of(state, root, suspects, context).node
     of_kernel = Gap.KERNEL_LOG if node else Gap.NODE
     return frozenset(
         ({of_kernel} if _unseen_kernel(node, context) else set())

@@ -30,6 +30,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.chain import MAX_TEXT_LENGTH, chain_of, is_dated_back, link_of
 from epicenter.rules.report.checks import checks_of, steps_left
 from epicenter.rules.report.commands import commands_of
+from epicenter.rules.report.culprit import culprit_of
 from epicenter.rules.report.evidence import candidates, gaps, missing
 from epicenter.rules.report.fields import fields_of
 from epicenter.rules.report.headline import gpu_of
@@ -45,9 +46,9 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     suspects = strongest_suspects(state.collectives, context)
     ranked = ranked_signals(state, rules, suspects)
     root = ranked[0].signal
-    culprit = suspects.culprit_of(root) if suspects else root
+    culprit = culprit_of(state, root, suspects, context)
     sure = confidence(ranked, gaps(state, ranked, suspects, context), rules.edge_index.leads_to(root.failure_class))
-    causes = [_with_gpu(cause, rules) for cause in candidates(ranked, suspects, sure)]
+    causes = [_with_gpu(cause, rules) for cause in candidates(state, ranked, suspects, context, sure)]
     cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = chain_of(ranked, root)
@@ -104,7 +105,7 @@ def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, context: Inci
     """The run that the incident ended, as a record for later runs of its jobs."""
     suspects = strongest_suspects(state.collectives, context)
     root = ranked_signals(state, rules, suspects)[0].signal
-    return _attempt(state, suspects.culprit_of(root) if suspects else root, time_ns)
+    return _attempt(state, culprit_of(state, root, suspects, context), time_ns)
 
 
 def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:

@@ -11,6 +11,7 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from epicenter.rules.model.job_names import jobs_in_words
 from epicenter.sinks.text import humanize, job_state
 from epicenter.sinks.text.commands import command_parts
 from epicenter.sinks.text.sanitize import sanitize
@@ -63,7 +64,13 @@ def _environment() -> Environment:
     )
     environment.filters.update(as_pair=lambda value: (value, value), command_parts=command_parts)
     environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
-    environment.globals.update(humanize=humanize, job_state_words=job_state, CUT_AT=CUT_AT, OLD_AFTER_MS=OLD_AFTER_MS)
+    environment.globals.update(
+        humanize=humanize,
+        jobs_in_words=jobs_in_words,
+        job_state_words=job_state,
+        CUT_AT=CUT_AT,
+        OLD_AFTER_MS=OLD_AFTER_MS,
+    )
     return environment
 
 

@@ -205,6 +205,6 @@ def compare(incidents: list[Incident], scenario: Scenario, is_full: bool) -> boo
 
 
 def is_about(incident: Incident, fault: TrueFault) -> bool:
-    """Whether the incident names the fault by one of its classes, and its node if one is at fault."""
+    """Whether the incident names the fault by one of its classes, and no other node than its own."""
     root = incident.root_cause
-    return root.failure_class in (fault.failure_class, *fault.also_ok) and fault.node in ("", root.node)
+    return root.failure_class in (fault.failure_class, *fault.also_ok) and fault.is_at(root.node)

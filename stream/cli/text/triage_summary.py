@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Final
 
 from epicenter.ingest.parse.prefix import peel
+from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.triage.attempts import attempts_text
 from epicenter.rules.triage.document import Status, Triage
 from epicenter.sinks.text.humanize import count
@@ -43,7 +44,7 @@ def _name(report: Triage) -> str:
     if report.job:
         return f"Job {report.job}"
     is_of_many_files = len(report.files) > 1
-    return (report.name if is_of_many_files else "") or PurePath(report.path).name or report.path
+    return (job_in_words(report.name) if is_of_many_files else "") or PurePath(report.path).name or report.path
 
 
 def _state(report: Triage) -> str:

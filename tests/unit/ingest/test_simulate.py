@@ -360,6 +360,7 @@ def test_the_truth_file_holds_the_truth(tmp_path: Path) -> None:
     assert list(raw["jobs"][0]) == ["job", "framework", "nodes", "world_size"]
     assert list(raw["faults"][0]) == [
         "fault", "class", "also_ok", "node", "gpu", "rank", "onset", "jobs", "nodes", "verdict", "incident",
+        "names_node",
     ]  # fmt: skip
 
 

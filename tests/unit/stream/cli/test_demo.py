@@ -31,6 +31,8 @@ def found(failure_class: str, node: str) -> list[Incident]:
         ("gpu-off-bus", found("hang", "node0001") + found("xid-79", "node0007"), True),
         ("kernel-panic", found("kernel-oops-bug", "node0007"), True),
         ("time-limit", found("slurm-time-limit", "node0002"), True),
+        ("never-started", found("rendezvous-timeout", ""), True),
+        ("never-started", found("rendezvous-timeout", "node0001"), False),
         ("job-finished", [], True),
         ("job-finished", found("hang", ""), False),
         ("none", [], True),

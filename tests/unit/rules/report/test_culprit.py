@@ -1,0 +1,53 @@
+"""Whose failure it is where nodes report that another did not come."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.report.report import report
+from tests.support.logs import the_rules
+from tests.support.signals import a_signal
+
+OF_FOUR = IncidentContext(nodes_by_job={"7801": {"n0", "n1", "n2", "n3"}})
+NOT_KNOWN = "no line says which node did not come: only those that waited for it"
+
+
+def gave_up(node: str) -> Signal:
+    line = a_signal("rendezvous-timeout", 600, node, "7801", rule="store.rendezvous_timeout")
+    return replace(line, role="root", position=Position(f"{node}.log", 1))
+
+
+def an_incident(*nodes: str, context: IncidentContext = NO_CONTEXT) -> Incident:
+    state = IncidentState("00000000000000a1", "default")
+    for node in nodes:
+        state.add(gave_up(node), {"7801"})
+    return report(state, the_rules(), context)
+
+
+def test_the_only_node_that_does_not_report_is_the_one_that_did_not_come() -> None:
+    incident = an_incident("n0", "n1", "n3", context=OF_FOUR)
+    assert (incident.root_cause.node, NOT_KNOWN in incident.missing) == ("n2", False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "context"),
+    [
+        pytest.param(("n0", "n1", "n3"), NO_CONTEXT, id="nodes-of-the-job-not-known"),
+        pytest.param(("n0", "n1"), OF_FOUR, id="two-do-not-report"),
+        pytest.param(("n0", "n1", "n2", "n3"), OF_FOUR, id="all-report"),
+    ],
+)
+def test_a_reporter_is_never_the_one_that_did_not_come(nodes: tuple[str, ...], context: IncidentContext) -> None:
+    incident = an_incident(*nodes, context=context)
+    assert (incident.root_cause.node, NOT_KNOWN in incident.missing) == ("", True)
+    assert not any(node in command.text for command in incident.commands for node in nodes)
+
+
+def test_the_only_reporter_may_be_the_culprit() -> None:
+    assert an_incident("n1", context=OF_FOUR).root_cause.node == "n1"
