@@ -63,10 +63,12 @@ class Lifecycle(msgspec.Struct):
         return changed
 
     def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
-        """A job advanced: resolve and return the incidents that this ends."""
+        """A job advanced: resolve and return the incidents that this ends. A step from before one came late."""
         over = []
         for incident_id in list(self.correlator.by_key.get(f"{JOB}/{heartbeat.cluster}/{heartbeat.job}", ())):
             incident = self.correlator.open[incident_id]
+            if heartbeat.event_time_ns < incident.first_onset_ns:
+                continue
             incident.steps_since[heartbeat.job] = incident.steps_since.get(heartbeat.job, 0) + 1
             incident.is_restarted |= is_restart
             fewest = min(incident.steps_since.get(job, 0) for job in incident.jobs)

@@ -53,6 +53,13 @@ def test_a_job_that_makes_two_steps_after_it_has_survived_it(engine: Engine) -> 
     assert engine.counts.signals == 1
 
 
+def test_steps_from_before_a_failure_that_come_late_do_not_show_that_the_job_survived_it(engine: Engine) -> None:
+    engine.add([a_match("python.traceback", 61, "n1", "A")], steps(0, 11, 0))
+    assert engine.advance(at(62)) == []
+    engine.add([], [a_step(11, 52), a_step(12, 56), a_step(13, 60)])
+    assert [incident.failure_class for incident in engine.flush()] == ["python-exception"]
+
+
 def test_a_slow_job_has_the_time_of_two_steps_to_survive_an_exception(engine: Engine) -> None:
     slow = [a_step(number, 20 * number) for number in range(10)]
     engine.add([a_match("python.traceback", 185, "n1", "A")], [*slow, a_step(10, 200), a_step(11, 220)])
