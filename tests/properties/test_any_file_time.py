@@ -82,5 +82,5 @@ def _blanked(document: Any, names: set[str]) -> Any:
         return document
     shown = "NAME" if document in names else document
     for name in names:
-        shown = re.sub(rf"\bjob {re.escape(name)}\b", "job NAME", shown)
+        shown = re.sub(rf"\blog([: ]){re.escape(name)}(?!\w)", r"log\1NAME", shown)
     return re.sub(r"\b[0-9a-f]{16}\b", "ID", re.sub(r"FOLDER/\S+", "NAME", shown))
