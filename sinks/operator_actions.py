@@ -12,6 +12,7 @@ import msgspec
 from epicenter.rules.alerts.silences import MATCHERS, Silence
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.job_names import named_jobs
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -174,7 +175,7 @@ def silence_all(client: Client, form: SilenceAllForm, now_ns: int) -> list[Silen
 
 def proposed_matchers(incident: Incident) -> dict[str, str]:
     """The matchers that silence this incident and those like it; unknown ones are empty."""
-    root, jobs = incident.root_cause, incident.jobs
+    root, jobs = incident.root_cause, named_jobs(incident.jobs)
     job = jobs[0] if len(jobs) == 1 else ""
     return {"class": root.failure_class, "node": root.node, "job": job, "cluster": incident.cluster}
 

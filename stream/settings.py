@@ -51,7 +51,9 @@ def _log_names(patterns: tuple[str, ...]) -> tuple[str, ...]:
 LogNames = Annotated[
     tuple[str, ...],
     NoDecode,
-    BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
+    BeforeValidator(
+        lambda value: [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    ),
     AfterValidator(_log_names),
 ]
 
@@ -94,7 +96,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_prefix_target="all", extra="forbid", frozen=True)
 
     cluster: str = Field(default="default", description="Cluster of lines that name none.")
-    time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
+    time_zone: Annotated[str, BeforeValidator(lambda value: value or UTC_ZONE), AfterValidator(_time_zone)] = Field(
         default=UTC_ZONE, description="Time zone of log times that name none, such as Europe/Berlin."
     )
     log_names: LogNames = Field(

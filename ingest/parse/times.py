@@ -23,7 +23,7 @@ DAY_NS: Final = 86_400 * NS_PER_S
 LATEST_NS: Final = timegm((9998, 1, 1, 0, 0, 0)) * NS_PER_S
 
 _ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?\s?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?\s?(Z|UTC|[+-]\d\d:?\d\d)?", re.ASCII
 )
 _HEAD_ISO = re.compile(
     r"(?:<\d{1,3}>(?:1 )?| {1,8}|[A-Z][a-z]{2} |(?:time|ts|t)=\"?|\[\w{1,20}\] |\[NeMo [A-Z] "
@@ -122,7 +122,7 @@ def _iso_ns(found: re.Match[str], zone: str) -> int | None:
     offset = found[8]
     if offset is None:
         return _in_utc(clock_ns, zone)
-    if clock_ns is None or offset == "Z":
+    if clock_ns is None or offset in ("Z", "UTC"):
         return clock_ns
     sign = -1 if offset[0] == "-" else 1
     return clock_ns - sign * (int(offset[1:3]) * 3600 + int(offset[-2:]) * 60) * NS_PER_S

@@ -46,7 +46,7 @@ class LogName(msgspec.Struct, frozen=True):
 
     def files_of(self, job: str, folder: Path) -> Iterator[Path]:
         """The files in the folder that the pattern says are this job's; none if it names no job."""
-        if "{job}" not in self.pattern or not job:
+        if "{job}" not in self.pattern or not job or "/" in job:
             return
         globs = {"{job}": escape(job), "{node}": _ANY, "{rank}": _ANY, _ANY: _ANY}
         for file in sorted(folder.glob("".join(globs.get(part) or escape(part) for part in self._parts()))):

@@ -14,9 +14,9 @@ from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import CheckName
-from epicenter.rules.report.culprit import culprit_of
+from epicenter.rules.report.culprit import culprit_of, nodes_alike
 from epicenter.rules.report.headline import headline
-from epicenter.rules.report.title import awaited_text, nodes_alike
+from epicenter.rules.report.title import awaited_text
 
 MAX_SHOWN: Final = 3
 _STARTING: Final = ("rendezvous-timeout",)

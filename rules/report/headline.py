@@ -62,7 +62,7 @@ def _values(signal: Signal, spec: RuleSpec) -> Mapping[str, str]:
         "node": signal.node,
         "rank": "" if signal.rank is None else str(signal.rank),
         "gpu": gpu_of(signal.gpu, spec),
-        "job": signal.job,
+        "job": signal.job if is_named_job(signal.job) else "",
     }
     values = of_traceback | signal.fields | {name: text for name, text in of_place.items() if text}
     return {name: cut(_measured(name, text), MAX_VALUE_LENGTH) for name, text in values.items()}

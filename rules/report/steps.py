@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.steps import with_places
 from epicenter.rules.report.commands import is_node
@@ -24,7 +25,7 @@ def _values(signal: Signal) -> Mapping[str, str]:
     return {
         **signal.fields,
         "node": signal.node,
-        "job": signal.job,
+        "job": signal.job if is_named_job(signal.job) else "",
         "gpu": f"{signal.gpu}.0" if signal.gpu else "",
         "rank": "" if signal.rank is None else str(signal.rank),
     }

@@ -8,10 +8,12 @@ from typing import Final
 
 from epicenter.rules.cause.collectives import REPORTING_CLASSES, NamedBy
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Absent, Behind, Mismatch, Named, Suspects
-from epicenter.rules.correlate.state import MAX_KEPT_PER_CLASS, IncidentState
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.spec import RuleSpec
+from epicenter.rules.report.culprit import nodes_alike, reports_absence
 from epicenter.rules.report.headline import MAX_HEADLINE_LENGTH, cut, duration, headline
 from epicenter.rules.report.mismatch import MISMATCH_RULE
 from epicenter.rules.report.reason_text import suspects_text
@@ -26,8 +28,12 @@ _NAMED: Final[dict[NamedBy, str]] = {
 }
 
 
-def title_of(state: IncidentState, root: Signal, suspects: Suspects | None, spec: RuleSpec | None) -> str:
+def title_of(
+    state: IncidentState, root: Signal, culprit: Signal, suspects: Suspects | None, spec: RuleSpec | None
+) -> str:
     """What happened, where, and whom the others wait for. `root` is the signal as its line has it."""
+    if reports_absence(state, root):
+        return cut(f"{headline(root, spec, with_place=False)}{_reporters(state, root, culprit)}", MAX_HEADLINE_LENGTH)
     if suspects and root.rule == MISMATCH_RULE and root.position is None:
         place = f", on {suspects.node}" if suspects.node else ""
         return f"{cut(suspects_text(suspects), MAX_HEADLINE_LENGTH - len(place))}{place}"
@@ -47,11 +53,12 @@ def _elsewhere(state: IncidentState, root: Signal) -> str:
     return f", and on {len(others)}{more} other node{'s' * (len(others) > 1 or not are_all)}"
 
 
-def nodes_alike(state: IncidentState, root: Signal) -> tuple[list[str], bool]:
-    """The other nodes where the same rule found the same, and whether every such signal was stored."""
-    of_class = state.signals_by_class.get(root.failure_class, ())
-    alike = {signal.node for signal in of_class if signal.rule == root.rule}
-    return sorted(alike - {root.node, ""}), len(of_class) < MAX_KEPT_PER_CLASS
+def _reporters(state: IncidentState, root: Signal, culprit: Signal) -> str:
+    """` on 3 nodes, job 7801; node0003 did not report it`, as far as that is known."""
+    others, are_all = nodes_alike(state, root)
+    job = f", {job_in_words(root.job)}" if root.job else ""
+    absent = f"; {culprit.node} did not report it" if culprit.node else ""
+    return f" on {len(others) + 1}{'' if are_all else ' or more'} nodes{job}{absent}"
 
 
 def waiting_text(state: IncidentState, job: str) -> str:

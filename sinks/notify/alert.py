@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.job_names import named_jobs
 from epicenter.rules.model.notification import Brief, Notification
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.message import Message, bounded, cut
@@ -64,7 +65,8 @@ def first_labels(incident: Incident | Brief, own: Mapping[str, Sequence[str]]) -
     """
     labels = _summary_of(incident) | {name: values[0] for name, values in own.items() if len(values) == 1}
     del labels["jobs"]
-    return {**labels, "job": bounded(incident.jobs[0], MAX_LABEL_LENGTH) if len(incident.jobs) == 1 else ""}
+    jobs = named_jobs(incident.jobs)
+    return {**labels, "job": bounded(jobs[0], MAX_LABEL_LENGTH) if len(jobs) == 1 else ""}
 
 
 def annotations_of(notification: Notification, message: Message) -> dict[str, str]:

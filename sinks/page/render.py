@@ -11,7 +11,7 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from epicenter.rules.model.job_names import jobs_in_words
+from epicenter.rules.model.job_names import job_in_words, jobs_in_words
 from epicenter.sinks.text import humanize, job_state
 from epicenter.sinks.text.commands import command_parts
 from epicenter.sinks.text.sanitize import sanitize
@@ -66,6 +66,7 @@ def _environment() -> Environment:
     environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
     environment.globals.update(
         humanize=humanize,
+        job_in_words=job_in_words,
         jobs_in_words=jobs_in_words,
         job_state_words=job_state,
         CUT_AT=CUT_AT,

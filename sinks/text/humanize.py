@@ -106,6 +106,11 @@ def hours(number: float) -> str:
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
+def capitalized(text: str) -> str:
+    """The text with a capital at its head; names after that keep theirs."""
+    return text[:1].upper() + text[1:]
+
+
 def names(items: Sequence[str], max_names: int = MAX_NAMES) -> str:
     """The first few, and how many more."""
     shown = ", ".join(items[:max_names])

@@ -95,7 +95,7 @@ def _impact(view: IncidentView) -> Facts:
         "Cost": view.lost_since,
         "First seen": f"{humanize.date_and_clock(incident.first_seen, 3)} UTC",
         "Last seen": f"{humanize.date_and_clock(incident.last_seen, 3)} UTC",
-        **{progress.name.capitalize(): _progress(progress) for progress in view.progress},
+        **{humanize.capitalized(progress.name): _progress(progress) for progress in view.progress},
         "Incident": f"{incident.incident_id}, revision {incident.revision}",
     }
     return Facts(tuple((name, value) for name, value in pairs.items() if value))

@@ -68,7 +68,7 @@ async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAd
                 yield finding
         if rules and (raw := brokers.topics.get(settings.raw_topic)):
             scanner = BatchScanner(rules, settings.cluster, redactor=redactor_of(settings))
-            for finding in record_findings(await _newest(consumer, raw, scanner)):
+            for finding in record_findings(await _newest(consumer, raw, scanner, settings.time_zone)):
                 yield finding
     finally:
         await consumer.stop()
@@ -166,7 +166,7 @@ def _retention_ms(topic: Topic) -> int:
     return int(configs.get("retention.ms", "-1")) if "delete" in configs.get("cleanup.policy", "delete") else -1
 
 
-async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner) -> list[Any]:
+async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner, zone: str) -> list[Any]:
     sources = [TopicPartition(raw.name, number) for number in range(raw.partitions)]
     first, end = await consumer.beginning_offsets(sources), await consumer.end_offsets(sources)
     most = max(1, MAX_RECORDS // len(sources))
@@ -179,7 +179,7 @@ async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner)
     observe_uncompressed(consumer, lambda partition, offsets: plain[partition].update(offsets))
     records_by_partition, now_ms = await _read(consumer, starts, most), _now_ms()
     batches = {
-        partition: Chunk(records, records[-1].offset + 1).as_batch(partition, now_ms + DAY_MS)
+        partition: Chunk(records, records[-1].offset + 1).as_batch(partition, now_ms + DAY_MS, zone)
         for partition, records in records_by_partition.items()
     }
     return [

@@ -87,6 +87,32 @@ def utc(*moment: int) -> int:
 
 
 @pytest.mark.parametrize(
+    ("line", "expected_ns"),
+    [
+        pytest.param("2026-03-02 09:00:05,250 x", utc(2026, 3, 2, 8, 0, 5) + 250_000_000, id="winter"),
+        pytest.param("2026-07-02 09:00:05,250 x", utc(2026, 7, 2, 7, 0, 5) + 250_000_000, id="summer"),
+        pytest.param("2026-03-29 01:59:59 x", utc(2026, 3, 29, 0, 59, 59), id="before-summer-time"),
+        pytest.param("2026-03-29 03:00:00 x", utc(2026, 3, 29, 1, 0, 0), id="after-it-begins"),
+        pytest.param("2026-10-25 02:30:00 x", utc(2026, 10, 25, 0, 30, 0), id="repeated-hour-is-the-earlier"),
+        pytest.param("2026-10-25 03:00:00 x", utc(2026, 10, 25, 2, 0, 0), id="after-it-ends"),
+        pytest.param("Mar  2 09:00:05 n1 kernel: x", utc(2026, 3, 2, 8, 0, 5), id="syslog"),
+        pytest.param("[Mon Mar  2 09:00:05 2026] x", utc(2026, 3, 2, 8, 0, 5), id="dmesg-ctime"),
+        pytest.param("I0302 09:00:05.250000 991 x.cc:1] x", utc(2026, 3, 2, 8, 0, 5) + 250_000_000, id="absl"),
+        pytest.param("03/02/2026 09:00:05 x", utc(2026, 3, 2, 8, 0, 5), id="american"),
+        pytest.param("2026/03/02 09:00:05 x", utc(2026, 3, 2, 8, 0, 5), id="slashes"),
+        pytest.param("2026-03-02T09:00:05Z x", utc(2026, 3, 2, 9, 0, 5), id="states-utc"),
+        pytest.param("Mon 2026-03-02 09:00:05 UTC n1 kernel: x", utc(2026, 3, 2, 9, 0, 5), id="states-utc-by-name"),
+        pytest.param("2026-03-02T09:00:05-05:00 x", utc(2026, 3, 2, 14, 0, 5), id="states-an-offset"),
+        pytest.param("1772442005.250000 n1 kernel: x", utc(2026, 3, 2, 9, 0, 5) + 250_000_000, id="since-1970"),
+        pytest.param("0001-01-01 00:00:00 x", -62_135_600_008 * NS_PER_S, id="first-year"),
+    ],
+)
+def test_a_time_without_a_zone_is_one_of_the_given_zone(line: str, expected_ns: int) -> None:
+    assert time_at_head(line, utc(2026, 12, 1, 0, 0, 0), "Europe/Berlin") == expected_ns
+    assert time_from_field("2026-07-02 09:00:05", "Europe/Berlin") == utc(2026, 7, 2, 7, 0, 5)
+
+
+@pytest.mark.parametrize(
     ("line", "received_ns", "expected_ns"),
     [
         ("Dec 31 23:59:58 n1 x", utc(2026, 1, 1, 0, 0, 2), utc(2025, 12, 31, 23, 59, 58)),

@@ -9,6 +9,7 @@ import pytest
 from epicenter.ingest.collect.jobs import jobs_at
 from epicenter.ingest.provenance.log_names import LogName
 from epicenter.ingest.provenance.path import origin_of
+from epicenter.rules.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,12 @@ def test_a_pattern_overrides_the_usual_forms_of_names() -> None:
     assert (kernel.node, kernel.job, kernel.is_system) == ("c123", "", True)
     worker = origin_of(Path("nightly/c7/messages"), Path("nightly"), names)
     assert (worker.node, worker.job, worker.is_system, worker.is_of_a_job) == ("c7", "nightly", False, False)
+
+
+@pytest.mark.parametrize("argument", ["/no/such.log", "no/such.log", "../such"])
+def test_a_path_that_is_not_there_is_no_id(argument: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file or folder"):
+        jobs_at(argument, tmp_path, (LogName.of("{job}-*.log"),))
 
 
 def test_an_id_finds_the_files_that_the_patterns_name(tmp_path: Path) -> None:

@@ -74,6 +74,15 @@ def test_run_takes_node_and_job_too(tmp_path: Path) -> None:
     assert (found["root_cause"]["node"], found["jobs"]) == ("n3", ["A"])
 
 
+def test_an_empty_text_in_the_environment_is_no_zone_and_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPICENTER_LOG_NAMES", "")
+    monkeypatch.setenv("EPICENTER_TIME_ZONE", "")
+    (tmp_path / "kern.log").write_text(f"{XID}\n")
+    assert CliRunner().invoke(cli, ["triage", str(tmp_path / "kern.log")]).exit_code == 0
+
+
 def test_the_site_s_names_of_log_files_are_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_LOG_NAMES", "kern-{node}.log, {job}.{node}.txt")
     (tmp_path / "kern-c123.log").write_text(f"{XID}\n")

@@ -128,6 +128,10 @@ def test_steps_name_the_node_job_gpu_and_fields_of_this_failure() -> None:
     assert steps == ("`ssh node0003 nvidia-smi -q -i 0000:9a:00.0`", "`sacct -j 7801`", "`ls '/mnt/my data'`")
 
 
+def test_a_log_s_name_is_no_job_in_a_step() -> None:
+    assert filled_steps(("`sacct -j {job}`",), a_signal("disk-full", 0, "n1", "log:train")) == ("`sacct -j JOB`",)
+
+
 def test_unknown_values_stay_in_capitals() -> None:
     assert filled_steps((STEP,), a_signal("disk-full", 0, "")) == (
         "Read `smartctl -a /dev/DEVICE PATH` on `NODE`; {device} outside of a command stays.",

@@ -18,21 +18,27 @@ OF_FOUR = IncidentContext(nodes_by_job={"7801": {"n0", "n1", "n2", "n3"}})
 NOT_KNOWN = "no line says which node did not come: only those that waited for it"
 
 
-def gave_up(node: str) -> Signal:
-    line = a_signal("rendezvous-timeout", 600, node, "7801", rule="store.rendezvous_timeout")
+def gave_up(node: str, rule: str, failure_class: str) -> Signal:
+    line = a_signal(failure_class, 600, node, "7801", rule=rule)
     return replace(line, role="root", position=Position(f"{node}.log", 1))
 
 
-def an_incident(*nodes: str, context: IncidentContext = NO_CONTEXT) -> Incident:
+def an_incident(
+    *nodes: str,
+    context: IncidentContext = NO_CONTEXT,
+    rule: str = "store.rendezvous_timeout",
+    failure_class: str = "rendezvous-timeout",
+) -> Incident:
     state = IncidentState("00000000000000a1", "default")
     for node in nodes:
-        state.add(gave_up(node), {"7801"})
+        state.add(gave_up(node, rule, failure_class), {"7801"})
     return report(state, the_rules(), context)
 
 
 def test_the_only_node_that_does_not_report_is_the_one_that_did_not_come() -> None:
     incident = an_incident("n0", "n1", "n3", context=OF_FOUR)
     assert (incident.root_cause.node, NOT_KNOWN in incident.missing) == ("n2", False)
+    assert incident.title == "Rendezvous timed out on 3 nodes, job 7801; n2 did not report it"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +52,20 @@ def test_the_only_node_that_does_not_report_is_the_one_that_did_not_come() -> No
 def test_a_reporter_is_never_the_one_that_did_not_come(nodes: tuple[str, ...], context: IncidentContext) -> None:
     incident = an_incident(*nodes, context=context)
     assert (incident.root_cause.node, NOT_KNOWN in incident.missing) == ("", True)
+    assert incident.title == f"Rendezvous timed out on {len(nodes)} nodes, job 7801"
     assert not any(node in command.text for command in incident.commands for node in nodes)
+
+
+def test_the_store_s_node_does_not_report_that_it_does_not_answer() -> None:
+    reporters = ("n1", "n2", "n3")
+    incident = an_incident(*reporters, context=OF_FOUR, rule="store.socket_timeout", failure_class="socket-timeout")
+    assert incident.root_cause.node == "n0"
+
+
+def test_two_ends_of_a_link_are_not_cleared_by_each_other() -> None:
+    context = IncidentContext(nodes_by_job={"7801": {"n0", "n1", "n2"}})
+    incident = an_incident("n0", "n1", context=context, rule="nccl.socket_timeout", failure_class="socket-timeout")
+    assert incident.root_cause.node in ("n0", "n1")
 
 
 def test_the_only_reporter_may_be_the_culprit() -> None:
