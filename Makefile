@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: environment demo check test test-long lint style types rules cluster check-deploy audit sbom disaster diagnosis \
-  first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-correlate bench-latency \
+  demo-faults first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-correlate bench-latency \
   bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference \
   screenshots lock clean
 
@@ -133,6 +133,10 @@ accuracy: $(READY)
 # What triage and replay say about each kind of fault, and about labelled cases: make diagnosis CASES="cases.jsonl"
 diagnosis: $(READY)
 	$(BIN)/python -m bench.diagnosis $(if $(CASES),--corpus $(CASES))
+
+# Whether the demo finds each kind of fault, one after the other; 15 minutes: make demo-faults KINDS="hang nan-loss"
+demo-faults: $(READY)
+	$(BIN)/python -m bench.demo_faults $(KINDS)
 
 # The pipeline under attack, compared with a calm run: make chaos ROUNDS=100, make chaos SEED=7 ROUNDS=1
 chaos: $(READY)
