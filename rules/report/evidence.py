@@ -50,6 +50,8 @@ def _named(
     state: IncidentState, candidate: Candidate, suspects: Suspects | None, context: IncidentContext
 ) -> Candidate:
     signal = culprit_of(state, candidate.signal, suspects, context)
+    if signal is candidate.signal:
+        return candidate
     only_waited = suspects is not None and suspects.culprit_of(candidate.signal) is not candidate.signal
     reasons = [Reason(ReasonKind.WAITED_FOR, 0, suspects)] if suspects and only_waited else []
     return replace(candidate, signal=signal, reasons=[*reasons, *candidate.reasons])
