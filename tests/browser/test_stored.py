@@ -279,6 +279,9 @@ def test_the_next_bad_rank_is_a_key_and_a_button_away(visitor: Visitor, width: i
     assert page.locator(".grid-scroll").evaluate("(box) => box.scrollTop") > 0
     page.keyboard.press("b")
     expect(cell).to_contain_text("1 of 17 · Rank 48")
+    cell.evaluate("(text) => { text.textContent = '' }")
+    page.keyboard.press("t")
+    expect(cell).to_contain_text("1 of 17 · Rank 48")
     assert page.locator("html").evaluate("(html) => html.scrollWidth - html.clientWidth") == 0
 
 

@@ -181,7 +181,6 @@ class Grid {
     const next = (this.bad.indexOf(this.at) + 1) % this.bad.length;
     this.choose(this.bad[next]);
     this.canvas.focus();
-    this.description.textContent = `${next + 1} of ${this.bad.length.toLocaleString("en")} · ${this.describe(this.bad[next])}`;
   }
 
   choose(at) {
@@ -200,7 +199,9 @@ class Grid {
     const { rank, node, nodes, gpu, state, states, labels, step, newest_step, heard_ms, heard_of_node, newest_ms } = this.ranks;
     const behind = states[state[at]] !== "in-step" && step[at] !== null ? newest_step - step[at] : 0;
     const silent = Math.round((newest_ms - heard_ms[at]) / 1000);
+    const place = this.bad.indexOf(at);
     return [
+      place >= 0 && `${(place + 1).toLocaleString("en")} of ${this.bad.length.toLocaleString("en")}`,
       `Rank ${rank[at]}: ${labels[state[at]].toLowerCase()}`,
       nodes[node[at]],
       gpu[at] && `GPU ${gpu[at]}`,
