@@ -101,6 +101,9 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, ke
     """Write the logs at 60 times real time while following them; whether what is found at the end is the truth.
 
     The page stays open until Ctrl-C if `keep` is true, by default on a terminal.
+
+    Raises:
+        KeyboardInterrupt: a signal came before the end.
     """
     scenario = demo_scenario(nodes, fault, time_ns())
     with ExitStack() as stack:
@@ -118,6 +121,8 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, ke
         stays = keep if keep is not None else sys.stdin.isatty() and sys.stderr.isatty()
         demo = _Demo(inside, logs, scenario, is_full)
         asyncio.run(demo.watch(write, stays))
+        if demo.is_right is None:
+            raise KeyboardInterrupt
         return demo.is_right
 
 
@@ -125,7 +130,7 @@ class _Demo:
     """The cluster writes, the run follows; then the page stays open if wanted."""
 
     def __init__(self, settings: Settings, logs: Path, scenario: Scenario, is_full: bool):
-        self.is_right = True
+        self.is_right: bool | None = None
         self._is_full = is_full
         self._settings = settings
         self._logs = logs

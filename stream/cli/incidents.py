@@ -62,7 +62,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     elif listed:
         _print_list(settings, listed)
     if not found:
-        print_message("no incidents")
+        print_message("no incident fits --search or --status" if q or status else "no incidents")
 
 
 def _print_list(settings: Settings, listed: list[Incident]) -> None:

@@ -19,6 +19,8 @@ FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: Python's default thresholds cost a fifth of the time."""
 MANY_PATTERNS = 500
 EXIT_UNREACHABLE, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
+EXIT_INTERRUPTED, EXIT_PIPE_CLOSED = 130, 141
+"""As a shell counts them: 128 and the number of the signal."""
 
 COMMANDS = {
     "Look": {
@@ -86,7 +88,9 @@ def main() -> None:
         reworded(error).show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        sys.exit(EXIT_INTERRUPTED)
+    except SystemExit as end:
+        sys.exit(EXIT_PIPE_CLOSED if isinstance(end.__context__, BrokenPipeError) else end.code)
     except PipelineError as error:
         _end_with(error)
     except OSError as error:
@@ -94,7 +98,16 @@ def main() -> None:
             _end_with_bug(error)
         _end_with(of_the_machine(error, f"{error.filename or 'standard output'}: can't be used"))
     except Exception as error:
+        if _is_interrupt(error):
+            sys.exit(EXIT_INTERRUPTED)
         _end_with_bug(error)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Python wraps a Ctrl-C during `__set_name__`, while modules are imported, in a RuntimeError."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _end_with(error: PipelineError) -> NoReturn:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -119,12 +121,14 @@ def page_note(data_dir: Path) -> Path:
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
-    for wanted in (port, 0) if is_loopback(host) else (port,):
-        with suppress(OSError):
-            await web.TCPSite(runner, host, wanted).start()
-            break
-    else:
-        raise ConfigError([f"page_host, page_port: {host}:{port}: can't listen there: port taken, or not our address"])
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        refused = f"page_host, page_port: {host}:{port}: can't listen there: {os.strerror(error.errno or errno.EIO)}"
+        if not port or not is_loopback(host):
+            raise ConfigError([refused]) from error
+        print_message(f"{refused}; any free port serves the page")
+        return await _listen(runner, host, 0)
     address, chosen = runner.addresses[0][:2]
     reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)
     return f"http://{reached}:{chosen}/"

@@ -70,7 +70,7 @@ def find(settings: Settings, text: str, around: Around, incident: Incident | Non
 
     Raises:
         ValueError: this is not a reference.
-        InputError: not found; the message lists the places searched.
+        InputError: not found, or the file can't be read; the message lists the places searched.
         TransientError: not found, but a place is unreachable.
     """
     reference: Reference = parse(text)
@@ -113,7 +113,10 @@ def _in_file(settings: Settings, wanted: LineReference, around: Around) -> Seque
 
 def _lines_of_file(path: Path, wanted: int, around: Around) -> Iterator[NumberedLine]:
     """The lines around the wanted one, numbered by the same reader that collects them."""
-    source = FileSource(path, "", follow=False)
+    try:
+        source = FileSource(path, "", follow=False)
+    except OSError as error:
+        raise InputError(f"can't be read: {error.strerror}") from error
     try:
         while not source.has_ended:
             batch = source.read(0)

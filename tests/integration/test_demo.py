@@ -47,3 +47,17 @@ def test_the_demo_finds_the_cause_and_its_page_stays_until_it_is_stopped(tmp_pat
         out, _ = demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 0
     assert "xid-79, almost certain" in out
+
+
+def test_a_demo_stopped_before_its_end_is_no_success(tmp_path: Path) -> None:
+    log = tmp_path / "stderr"
+    with log.open("w") as stderr:
+        command = [*EPICENTER, "demo", "--nodes", "16", "--folder", str(tmp_path / "demo")]
+        demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
+    try:
+        eventually(lambda: "incidents: " in log.read_text(), PATIENCE_S, "the page of the demo")
+    finally:
+        demo.send_signal(signal.SIGINT)
+        demo.wait(PATIENCE_S)
+    assert demo.returncode == 130
+    assert "truth: " not in log.read_text()

@@ -113,6 +113,17 @@ async def test_a_browser_that_stops_reading_does_not_delay_the_shutdown() -> Non
     writer.close()
 
 
+async def test_a_taken_port_is_reported_where_any_free_one_serves() -> None:
+    reported: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("epicenter.stream.local.page.print_message", reported.append)
+        port = other.getsockname()[1]
+        async with served(web.Application(), Settings(page_port=port), None) as url:
+            assert urlsplit(url).port not in (port, 0)
+    refused = f"page_host, page_port: 127.0.0.1:{port}: can't listen there: Address already in use"
+    assert reported == [f"{refused}; any free port serves the page"]
+
+
 def fetched(url: str) -> tuple[int, str]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
