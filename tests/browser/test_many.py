@@ -216,6 +216,77 @@ def test_link_is_copied_and_offered_where_copying_is_refused(visitor: Visitor) -
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+@pytest.fixture
+def changing(
+    server: DevClickHouse, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The address of a page over three incidents, and what changes the title of the first."""
+    incidents = many_incidents(3, time_ns(), HOUR_NS)
+    incidents[0] = msgspec.structs.replace(incidents[0], next_steps=("A first step.",))
+    client = connect(f"{server.dsn.rsplit('/', 1)[0]}/changing")
+
+    def change() -> None:
+        newer = msgspec.structs.replace(
+            incidents[0], title="Another title", next_steps=("Another step.",), revision=incidents[0].revision + 1
+        )
+        ClickHouseSink(client).write(incidents=[newer])
+
+    with served(server, "changing", incidents, tmp_path_factory) as address:
+        yield address, change
+    client.command("DROP DATABASE changing")
+    client.close()
+
+
+def test_live_update_waits_for_the_end_of_a_selection(
+    changing: tuple[str, Callable[[], None]], visit: Callable[[str], Visitor]
+) -> None:
+    address, change = changing
+    page = visit(address).open("/incidents/0000")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    page.get_by_text("A first step.").evaluate("(step) => getSelection().selectAllChildren(step)")
+    change()
+    expect(page.get_by_role("heading", name="Another title")).to_be_visible()
+    assert page.evaluate("getSelection().toString()") == "A first step."
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(page.get_by_text("Another step.")).to_be_visible()
+
+
+@pytest.mark.parametrize("focused", ["[data-select]", "[data-row]"])
+def test_focus_stays_in_its_row_through_a_live_update(
+    focused: str, changing: tuple[str, Callable[[], None]], visit: Callable[[str], Visitor]
+) -> None:
+    address, change = changing
+    page = visit(address).open()
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    row = page.locator("#list [data-id]").nth(1)
+    row.locator(focused).first.focus()
+    change()
+    expect(page.get_by_role("heading", name="Another title")).to_be_visible()
+    expect(row.locator(focused).first).to_be_focused()
+
+
+def test_folds_stay_as_they_were_left_through_a_live_update(
+    changing: tuple[str, Callable[[], None]], visit: Callable[[str], Visitor]
+) -> None:
+    address, change = changing
+    page = visit(address).open()
+
+    def open_the_chain(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace('data-key="chain"', 'data-key="chain" open'))
+
+    page.route("**/incidents/0000", open_the_chain)
+    page.goto(f"{address}/incidents/0000")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    chain = page.locator("details[data-key=chain]")
+    expect(chain).to_have_attribute("open", "")
+    chain.locator("summary").click()
+    change()
+    expect(page.get_by_role("heading", name="Another title")).to_be_visible()
+    expect(chain).not_to_have_attribute("open", "")
+    expect(chain.locator("summary")).to_be_focused()
+
+
 def test_age_of_the_newest_line_is_stated(
     server: DevClickHouse, visitor: Visitor, visit: Callable[[str], Visitor], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -99,14 +99,48 @@ function applyUpdate(fresh, isOk) {
 
 function replace(part, fresh) {
   if (!fresh || part.outerHTML === fresh.outerHTML) return;
-  const open = new Set(all("details[open]", part).map(nameOf));
+  if (isReading(part)) return void (isHeld = true);
+  const open = new Map(all("details", part).map((details) => [nameOf(details), details.open]));
   const selected = new Set(all("[data-select]:checked", part).map((box) => box.value));
-  const focused = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  const focused = part.contains(document.activeElement) && sameAs(document.activeElement, part);
   part.replaceWith(fresh);
-  for (const details of all("details", fresh)) details.open ||= open.has(nameOf(details));
+  for (const details of all("details", fresh)) details.open = open.get(nameOf(details)) ?? details.open;
   for (const box of all("[data-select]", fresh)) box.checked = selected.has(box.value);
   updateSelection();
-  if (focused) find(`a[href="${CSS.escape(focused)}"]`, fresh)?.focus({ preventScroll: true });
+  if (focused) focused(fresh)?.focus({ preventScroll: true });
+}
+
+// A part with selected text is replaced once the selection is gone; a new address needs it at once.
+
+let isHeld = false;
+
+function isReading(part) {
+  const selected = getSelection();
+  return shownAddress === location.href && !selected.isCollapsed && selected.containsNode(part, true);
+}
+
+function showHeld() {
+  if (!isHeld || !getSelection().isCollapsed) return;
+  isHeld = false;
+  refresh();
+}
+
+// Finds the counterpart of an element in a newer part: in the same row or the same fold, else in the whole part.
+function sameAs(element, part) {
+  const [row, fold] = [element.closest("[data-id]"), element.closest("details")];
+  const home = (within) =>
+    (row && all("[data-id]", within).find((other) => other.dataset.id === row.dataset.id)) ??
+    (fold && all("details", within).find((other) => nameOf(other) === nameOf(fold))) ??
+    within;
+  const alike = (within) => all(element.localName, within).filter((other) => startTag(other) === startTag(element));
+  const at = alike(home(part)).indexOf(element);
+  return (fresh) => alike(home(fresh))[at] ?? alike(fresh)[0];
+}
+
+function startTag(element) {
+  const copy = element.cloneNode(false);
+  for (const name of ["class", "disabled"]) copy.removeAttribute(name);
+  return copy.outerHTML;
 }
 
 function announceNew(rows) {
@@ -163,6 +197,7 @@ function listen() {
   source.addEventListener("health", (event) => updateHealth(JSON.parse(event.data)));
   addEventListener("pagehide", () => source.close());
   document.addEventListener("visibilitychange", refresh);
+  document.addEventListener("selectionchange", showHeld);
 }
 
 // Buttons and forms
@@ -174,6 +209,7 @@ async function post(address, body) {
     body: JSON.stringify(body),
   });
   await textOf(answer);
+  getSelection().removeAllRanges();
   refresh();
 }
 
