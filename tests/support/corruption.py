@@ -23,16 +23,30 @@ def broken_payload(batch: bytes) -> bytes:
     return batch[:17] + struct.pack(">I", calc_crc32c(body)) + body
 
 
-def corrupt_on_disk(broker: OwnBroker, folder: Path, offsets: Mapping[TopicPartition, int], broken: Broken) -> None:
-    """Stop the broker, break in each of these partitions the batch with this offset, and start it again."""
+def corrupt_on_disk(
+    broker: OwnBroker, folder: Path, offsets: Mapping[TopicPartition, int], broken: Broken
+) -> dict[TopicPartition, range]:
+    """Stop the broker, break in each of these partitions the batch with this offset, and start it again.
+
+    Returns the offsets of each broken batch; a producer may have put several messages into it.
+    """
+    corrupt = {}
     broker.stop()
     for partition, offset in offsets.items():
         (segment,) = folder.rglob(f"{partition.topic}-{partition.partition}/00000000000000000000.log")
         batches = dict(batches_of(segment.read_bytes()))
         bad = max(first for first in batches if first <= offset)
+        corrupt[partition] = range(bad, bad + count_of(batches[bad]))
         batches[bad] = broken(batches[bad])
         segment.write_bytes(b"".join(batches.values()))
     broker.start()
+    return corrupt
+
+
+def count_of(batch: bytes) -> int:
+    """How many messages a batch holds: its lastOffsetDelta and one more."""
+    (last_delta,) = struct.unpack_from(">i", batch, 23)
+    return int(last_delta) + 1
 
 
 def batches_of(segment: bytes) -> Iterator[tuple[int, bytes]]:
