@@ -72,7 +72,8 @@ def _named_node(signal: Signal, placement: Placement) -> str:
 
 def _ray_address(signal: Signal) -> re.Match[str] | None:
     """The address of the worker that wrote a line, or whose exception the driver prints."""
-    return _FORWARDED_BY_RAY.match(signal.text) or _RAISED_IN_RAY.search(signal.text)
+    first_lines = (signal.text, *signal.block[:1])
+    return _FORWARDED_BY_RAY.match(signal.text) or next(filter(None, map(_RAISED_IN_RAY.search, first_lines)), None)
 
 
 def _listed(signal: Signal) -> tuple[str, ...]:

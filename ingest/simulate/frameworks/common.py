@@ -7,6 +7,7 @@ from typing import Final
 
 from epicenter.ingest.simulate.headers import SITE, nccl, spread, torch_python
 from epicenter.ingest.simulate.model import BUSES, MS, Job, Text, Timed
+from epicenter.rules.model.times import NS_PER_S
 
 HARMLESS: Final = (
     "huggingface/tokenizers: The current process just got forked, after parallelism has already been used."
@@ -54,13 +55,24 @@ def nccl_start(job: Job, place: int, at_ns: int) -> list[Timed]:
     return spread(at_ns, texts, 31 * MS)
 
 
-def torchrun_start(job: Job, place: int, at_ns: int) -> list[Timed]:
-    """torchrun's banner and the result of its rendezvous on one node."""
+def torch_start(job: Job, place: int, at_ns: int) -> list[Timed]:
+    """torchrun's banner on one node; the result of its rendezvous and NCCL's start once all nodes are there."""
+    if job.missing:
+        return _torchrun_banner(at_ns)
+    joined = _rendezvous_result(job, place, at_ns + 900 * MS)
+    return _torchrun_banner(at_ns) + joined + nccl_start(job, place, at_ns + 3 * NS_PER_S)
+
+
+def _torchrun_banner(at_ns: int) -> list[Timed]:
     stars = "*" * 41
     omp = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being"
     omp += " overloaded, please further tune the variable for optimal performance in your application as needed. "
+    return spread(at_ns, [torch_python("W", 201, "run.py:774", text) for text in ("", stars, omp, stars)])
+
+
+def _rendezvous_result(job: Job, place: int, at_ns: int) -> list[Timed]:
     ranks, world = list(job.ranks(place)), job.world_size
-    rendezvous = [
+    texts = [
         "[default] Rendezvous complete for workers. Result:",
         "  restart_count=0",
         f"  master_addr={job.nodes[0].name}",
@@ -74,6 +86,4 @@ def torchrun_start(job: Job, place: int, at_ns: int) -> list[Timed]:
         f"  global_world_sizes={[world] * job.gpus}",
         "",
     ]
-    banner = spread(at_ns, [torch_python("W", 201, "run.py:774", text) for text in ("", stars, omp, stars)])
-    result = [torch_python("I", 201, "elastic/agent/server/api.py:525", text) for text in rendezvous]
-    return banner + spread(at_ns + 900 * MS, result)
+    return spread(at_ns, [torch_python("I", 201, "elastic/agent/server/api.py:525", text) for text in texts])

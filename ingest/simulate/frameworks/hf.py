@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from epicenter.ingest.simulate.cluster import Cluster
-from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
+from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, too_long, torch_start
 from epicenter.ingest.simulate.model import Job, Text, Timed
 from epicenter.rules.model.times import NS_PER_S
 
@@ -22,8 +22,8 @@ class Hf:
 
     def start_lines(self, job: Job, place: int, at_ns: int) -> list[Timed]:
         """torchrun, NCCL; rank 0 prints the Trainer's header."""
-        lines = torchrun_start(job, place, at_ns) + nccl_start(job, place, at_ns + 3 * NS_PER_S)
-        if place:
+        lines = torch_start(job, place, at_ns)
+        if place or job.missing:
             return lines
         header = [
             "***** Running training *****",

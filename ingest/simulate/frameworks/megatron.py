@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from epicenter.ingest.simulate.cluster import Cluster
-from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
+from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, too_long, torch_start
 from epicenter.ingest.simulate.headers import utc_time
 from epicenter.ingest.simulate.model import MS, US, Job, Text, Timed
 from epicenter.rules.model.times import NS_PER_S
@@ -22,8 +22,8 @@ class Megatron:
 
     def start_lines(self, job: Job, place: int, at_ns: int) -> list[Timed]:
         """torchrun, NCCL; rank 0 prints the checkpoint from which it resumes."""
-        lines = torchrun_start(job, place, at_ns) + nccl_start(job, place, at_ns + 3 * NS_PER_S)
-        if place == 0 and job.first_step:
+        lines = torch_start(job, place, at_ns)
+        if place == 0 and job.first_step and not job.missing:
             lines.append((at_ns + 9 * NS_PER_S, f" loading checkpoint from {_FOLDER} at iteration {job.first_step}"))
         return lines
 

@@ -44,4 +44,9 @@ def test_an_exception_that_ray_s_driver_prints_happened_at_the_worker() -> None:
     placement.record(RankPlacement(at(0), "default", "A", "n2", address="10.0.0.2"))
     text = "(TrainController pid=9) ray.exceptions.RayTaskError(KeyError): ray::RayTrainWorker.run() (pid=4016, ip={})"
     for ip, node in (("10.0.0.2", "n2"), ("10.0.0.7", "10.0.0.7")):
-        assert completed(a_signal("python-exception", 5, "head", "A", text=text.format(ip)), placement).node == node
+        header = text.format(ip)
+        assert completed(a_signal("python-exception", 5, "head", "A", text=header), placement).node == node
+        inside = a_signal(
+            "disk-full", 5, "head", "A", text="OSError: [Errno 28] No space left on device", block=(header,)
+        )
+        assert completed(inside, placement).node == node
