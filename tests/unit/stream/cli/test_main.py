@@ -436,7 +436,7 @@ def test_exit_66_for_a_line_of_a_file_without_the_right_to_read_it(tmp_path: Pat
         (["--status", "open"], "no incident fits --search or --status\n"),
     ],
 )
-def test_an_empty_list_tells_whether_it_was_narrowed(options: list[str], printed: str, run: Any) -> None:
+def test_an_empty_list_reports_whether_it_was_narrowed(options: list[str], printed: str, run: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("epicenter.stream.store.lookup.from_page", lambda *_: [])
         assert run("incidents", "list", *options) == (0, "", printed)
