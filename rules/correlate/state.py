@@ -78,7 +78,8 @@ class IncidentState(msgspec.Struct):
 
     `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
     without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
-    `at_onset` is the progress of each job when the incident first included it.
+    `at_onset` is the progress of each job when the incident first included it. `nodes_by_rule` are all nodes where a
+    rule matched, of signals that are only counted too.
     """
 
     incident_id: str
@@ -110,6 +111,7 @@ class IncidentState(msgspec.Struct):
     steps_since: dict[str, int] = {}
     signals_by_class: dict[str, list[Signal]] = msgspec.field(default_factory=dict, name="kept_by_class")
     jobs_by_node: dict[str, set[str]] = {}
+    nodes_by_rule: dict[str, set[str]] = {}
     progress: dict[str, Progress] = {}
     gpus: set[str] = set()
     collectives: CollectiveTable = msgspec.field(default_factory=CollectiveTable)
@@ -151,6 +153,8 @@ class IncidentState(msgspec.Struct):
         self.at_onset = other.at_onset | self.at_onset
         for node, jobs in other.jobs_by_node.items():
             self.jobs_by_node.setdefault(node, set()).update(jobs)
+        for rule, nodes in other.nodes_by_rule.items():
+            self.nodes_by_rule.setdefault(rule, set()).update(nodes)
         for signals in other.signals_by_class.values():
             for signal in signals:
                 self._keep(signal)
@@ -184,6 +188,8 @@ class IncidentState(msgspec.Struct):
         for node in nodes_of(signal):
             self.nodes.add(node)
             self.jobs_by_node.setdefault(node, set()).update(jobs)
+        if signal.node:
+            self.nodes_by_rule.setdefault(signal.rule, set()).add(signal.node)
         if signal.source == "kernel":
             self.kernel_nodes.add(signal.node)
         if signal.rank is not None:

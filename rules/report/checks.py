@@ -99,12 +99,9 @@ def _other_nodes(state: IncidentState, root: Signal, context: IncidentContext) -
     known = {node for job in state.jobs for node in context.nodes_by_job.get(job, ())}
     if not root.node or root.position is None or not known - {root.node}:
         return None
-    others, are_all = nodes_alike(state, root)
-    if not (others or are_all):
-        return None
+    others = nodes_alike(state, root)
     shown = [*others[: 2 * MAX_SHOWN], *([f"{len(others) - 2 * MAX_SHOWN} more"] if others[2 * MAX_SHOWN :] else [])]
-    rest = [] if are_all else ["perhaps more"]
-    return Check("Which other nodes report the same?", ", ".join([*shown, *rest]) or f"none, only {root.node}")
+    return Check("Which other nodes report the same?", ", ".join(shown) or f"none, only {root.node}")
 
 
 def _silent_ranks(root: Signal, context: IncidentContext) -> Check | None:

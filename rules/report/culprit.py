@@ -8,7 +8,7 @@ from msgspec import structs
 
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.suspects import Suspects
-from epicenter.rules.correlate.state import MAX_KEPT_PER_CLASS, IncidentState
+from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.signals import Signal
 
 AWAITING_RULES: Final = ("store.rendezvous_timeout", "store.socket_timeout")
@@ -24,19 +24,16 @@ def culprit_of(
     that is not known, there is no node.
     """
     if reports_absence(state, signal):
-        others, _ = nodes_alike(state, signal)
-        absent = set(context.nodes_by_job.get(signal.job, ())) - {signal.node, *others}
+        absent = set(context.nodes_by_job.get(signal.job, ())) - state.nodes_by_rule[signal.rule]
         signal = structs.replace(signal, node=absent.pop() if len(absent) == 1 else "", rank=None, gpu="")
     return suspects.culprit_of(signal) if suspects else signal
 
 
 def reports_absence(state: IncidentState, signal: Signal) -> bool:
     """Whether several nodes report that another did not come, or does not answer."""
-    return signal.rule in AWAITING_RULES and bool(signal.node and nodes_alike(state, signal)[0])
+    return signal.rule in AWAITING_RULES and bool(signal.node and nodes_alike(state, signal))
 
 
-def nodes_alike(state: IncidentState, root: Signal) -> tuple[list[str], bool]:
-    """The other nodes where the same rule found the same, and whether every such signal was stored."""
-    of_class = state.signals_by_class.get(root.failure_class, ())
-    alike = {signal.node for signal in of_class if signal.rule == root.rule}
-    return sorted(alike - {root.node, ""}), len(of_class) < MAX_KEPT_PER_CLASS
+def nodes_alike(state: IncidentState, root: Signal) -> list[str]:
+    """The other nodes where the same rule matched, in order."""
+    return sorted(state.nodes_by_rule.get(root.rule, set()) - {root.node})

@@ -46,19 +46,18 @@ def title_of(
 
 
 def _elsewhere(state: IncidentState, root: Signal) -> str:
-    others, are_all = nodes_alike(state, root)
+    others = nodes_alike(state, root)
     if not others or not root.node:
         return ""
-    more = "" if are_all else " or more"
-    return f", and on {len(others)}{more} other node{'s' * (len(others) > 1 or not are_all)}"
+    return f", and on {len(others)} other node{'s' * (len(others) > 1)}"
 
 
 def _reporters(state: IncidentState, root: Signal, culprit: Signal) -> str:
     """` on 3 nodes, job 7801; node0003 did not report it`, as far as that is known."""
-    others, are_all = nodes_alike(state, root)
+    count = len(nodes_alike(state, root)) + 1
     job = f", {job_in_words(root.job)}" if root.job else ""
     absent = f"; {culprit.node} did not report it" if culprit.node else ""
-    return f" on {len(others) + 1}{'' if are_all else ' or more'} nodes{job}{absent}"
+    return f" on {count} nodes{job}{absent}"
 
 
 def waiting_text(state: IncidentState, job: str) -> str:

@@ -56,6 +56,22 @@ def test_a_reporter_is_never_the_one_that_did_not_come(nodes: tuple[str, ...], c
     assert not any(node in command.text for command in incident.commands for node in nodes)
 
 
+MANY = tuple(f"n{number:02}" for number in range(12))
+OF_TWELVE = IncidentContext(nodes_by_job={"7801": set(MANY)})
+
+
+def test_every_reporter_counts_beyond_the_lines_of_an_incident() -> None:
+    incident = an_incident(*MANY[:7], *MANY[8:], context=OF_TWELVE)
+    assert incident.root_cause.node == "n07"
+    assert incident.title == "Rendezvous timed out on 11 nodes, job 7801; n07 did not report it"
+    assert an_incident(*MANY, context=OF_TWELVE).root_cause.node == ""
+
+
+def test_a_reporter_without_a_line_in_the_incident_is_not_blamed() -> None:
+    of_nine = IncidentContext(nodes_by_job={"7801": set(MANY[:9])})
+    assert an_incident(*MANY[:9], context=of_nine).root_cause.node == ""
+
+
 def test_the_store_s_node_does_not_report_that_it_does_not_answer() -> None:
     reporters = ("n1", "n2", "n3")
     incident = an_incident(*reporters, context=OF_FOUR, rule="store.socket_timeout", failure_class="socket-timeout")
