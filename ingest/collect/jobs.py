@@ -85,10 +85,12 @@ def _jobs_at(argument: str, outputs: Path, log_names: tuple[LogName, ...]) -> li
         return [_of_log(path, argument)]
     if is_job(path) or _sibling_log(path).is_file():
         return [_of_folder(path, argument)]
-    if inside := list(_jobs_in(path)):
-        return inside
+    jobs = list(_jobs_in(path))
+    if any(job.folder for job in jobs):
+        return jobs
     if files := tuple(log_files(path)):
-        return [JobLogs(argument, files, path, is_plain_folder=True)]
+        is_jobs_only = {*files} == {file for job in jobs for file in job.files}
+        return jobs if is_jobs_only else [JobLogs(argument, files, path, is_plain_folder=True)]
     raise InputError(f"{argument}: no log in this folder")
 
 

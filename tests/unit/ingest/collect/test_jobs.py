@@ -111,6 +111,15 @@ def test_a_packed_log_in_a_folder_of_jobs_is_one_of_them(tmp_path: Path) -> None
     assert [job.slurm_id for job in jobs_at(str(tmp_path), tmp_path)] == ["7877", "7878", "7879"]
 
 
+@pytest.mark.parametrize("other", ["kern.log", "slurm-7950.err", "node0001/messages"])
+def test_a_log_of_no_job_in_a_folder_of_jobs_is_read_with_them(tmp_path: Path, other: str) -> None:
+    write_log(tmp_path / "slurm-7950.out", LINES)
+    (tmp_path / other).parent.mkdir(exist_ok=True)
+    write_log(tmp_path / other, LINES)
+    (job,) = jobs_at(str(tmp_path), tmp_path)
+    assert (job.is_plain_folder, {*job.files}) == (True, {tmp_path / "slurm-7950.out", tmp_path / other})
+
+
 def test_standard_input_is_a_job(tmp_path: Path) -> None:
     assert jobs_at("-", tmp_path) == [JobLogs("-", (Path("-"),))]
 
