@@ -114,15 +114,24 @@ class FailedAttempt(msgspec.Struct, frozen=True):
     file: str = ""
 
 
+class OtherIncident(msgspec.Struct, frozen=True):
+    """An incident of the job besides the one that explains it; `time` is that of its root cause, if known."""
+
+    id: str
+    failure_class: str = msgspec.field(name="class")
+    title: str
+    time: str | None
+
+
 class Triage(msgspec.Struct, frozen=True):
     """What happened to one job. `primary` is None if nothing failed; `classes` are all that the lines show.
 
     `job` is its name, as a path, a line or an envelope states it; empty if none does. `name` is then the name of its
     file, and empty for what belongs to no job. `incident` is the one that explains it, as `epicenter replay` prints it;
-    None if there is none. `incidents` are the ids of all of its incidents. `family` is the class of the job-log-triage
-    table that the primary one counts as. `confidence` lies in 0..1. `dead` counts the records that could not be
-    processed. `failed_attempts` are those before the newest one, oldest first: the other fields are about the newest.
-    `faults` say what of its files could not be read.
+    None if there is none. `incidents` are the ids of all of its incidents, `other_incidents` all but that one. `family`
+    is the class of the job-log-triage table that the primary one counts as. `confidence` lies in 0..1. `dead` counts
+    the records that could not be processed. `failed_attempts` are those before the newest one, oldest first: the other
+    fields are about the newest. `faults` say what of its files could not be read.
     """
 
     path: str
@@ -149,5 +158,6 @@ class Triage(msgspec.Struct, frozen=True):
     dead: int = 0
     incident: Incident | None = None
     incidents: tuple[str, ...] = ()
+    other_incidents: tuple[OtherIncident, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
     faults: tuple[str, ...] = ()

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from epicenter.rules.event_time.ordering import onset_order
+from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import known_iso
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.report.reason_text import cascade_text, reason_texts
@@ -19,6 +21,7 @@ from epicenter.rules.triage.document import (
     EvidenceLine,
     FailedAttempt,
     FindingReport,
+    OtherIncident,
     ProgressReport,
     Status,
     Triage,
@@ -64,9 +67,15 @@ def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, ci
         dead=story.dead,
         incident=assessment.incident.incident if assessment.incident else None,
         incidents=tuple(found.incident.incident_id for found in incidents),
+        other_incidents=tuple(_other(found.incident) for found in incidents if found is not assessment.incident),
         failed_attempts=failed,
         faults=story.faults,
     )
+
+
+def _other(incident: Incident) -> OtherIncident:
+    time = known_iso(incident.root_cause.event_time) or None
+    return OtherIncident(incident.incident_id, incident.failure_class, incident.title, time)
 
 
 _NO_FAILURE: Final = "The log shows no failure."

@@ -10,13 +10,14 @@ from epicenter.ingest.parse.prefix import peel
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.triage.attempts import attempts_text
 from epicenter.rules.triage.document import Status, Triage
-from epicenter.sinks.text.humanize import count
+from epicenter.sinks.text.humanize import count, date_and_clock
 from epicenter.stream.cli.text.layout import Line, heading, unit, with_commands
 from epicenter.stream.cli.text.summary import MAX_PROOF_ROWS, MAX_PROOFS, MAX_STEPS, incident_summary
 from epicenter.stream.cli.text.terminal import safe
 from epicenter.stream.cli.text.triage import MAX_SUMMARY_LENGTH, duration
 
 MAX_CHECKS: Final = 3
+MAX_OTHERS: Final = 5
 _STATES: Final = {Status.NO_JOB: "no job in this log", Status.UNKNOWN_DEATH: "ended, and no line tells why"}
 
 
@@ -29,6 +30,7 @@ def triage_summary(report: Triage) -> Iterator[Line]:
         yield from incident_summary(report.incident)
     else:
         yield from _without_incident(report)
+    yield from _other_incidents(report)
     if report.incident and report.failed_attempts:
         yield from heading("Before")
         for sentence in attempts_text(report.failed_attempts):
@@ -79,6 +81,17 @@ def _without_incident(report: Triage) -> Iterator[Line]:
         yield from heading("Proof")
     for line in proof:
         yield Line(f"  line {line.line} ", safe(peel(line.text.split("\n")[0]).body), max_rows=MAX_PROOF_ROWS)
+
+
+def _other_incidents(report: Triage) -> Iterator[Line]:
+    others = report.other_incidents
+    if others:
+        yield from heading("Also found")
+    for other in others[:MAX_OTHERS]:
+        when = f", {date_and_clock(other.time)} UTC" if other.time else ""
+        yield Line("  - ", safe(f"{other.title} ({other.failure_class}){when}"))
+    if others[MAX_OTHERS:]:
+        yield Line("  ", f"and {count(len(others) - MAX_OTHERS, 'more incident')}: epicenter replay shows all")
 
 
 def _checks(report: Triage) -> Iterator[Line]:

@@ -390,6 +390,33 @@ def test_jobs_of_a_folder_get_a_section_each_and_the_nodes_one(tmp_path: Path, r
     ]
 
 
+def fell_off(second: int, node: str) -> str:
+    return f"{iso(second)} {node} kernel: NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=x, GPU has fallen off the bus."
+
+
+def test_a_folder_with_a_job_s_and_the_kernel_s_log_names_the_broken_node(tmp_path: Path, run: Run) -> None:
+    end = f"{iso(203)} srun: error: n9: task 2: Exited with exit code 1"
+    lines = [*steps(0, 40), f"{iso(202)} [rank2] RuntimeError: CUDA error: unspecified launch failure", end]
+    write_log(tmp_path / "job" / "slurm-9301.out", lines)
+    write_log(tmp_path / "job" / "kern.log", [fell_off(201, "n9")])
+    _, out, _ = run("--json", tmp_path / "job")
+    (report,) = [json.loads(line) for line in out.splitlines()]
+    root = report["incident"]["root_cause"]
+    assert (report["job"], report["primary"], root["node"]) == ("9301", "xid-79", "n9")
+
+
+def test_other_incidents_of_a_node_s_log_are_on_the_screen_and_in_json(tmp_path: Path, run: Run) -> None:
+    log = write_log(tmp_path / "kern.log", [fell_off(0, "n1"), fell_off(9000, "n2")])
+    _, out, _ = run("--json", log)
+    report = json.loads(out)
+    (other,) = report["other_incidents"]
+    assert {report["incident"]["incident_id"], other["id"]} == set(report["incidents"])
+    assert other["class"] == "xid-79"
+    _, screen, _ = run(log)
+    assert screen.split("Also found")[1].split()[:2] == ["-", other["title"].split()[0]]
+    assert all(f"on {node}" in screen for node in ("n1", "n2"))
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [("triage", "1 record could not be processed: "), ("replay", "0 incidents, 1 dead letter: ")],
