@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from epicenter.ingest.collect.files import log_files
+from epicenter.ingest.collect.files import log_files, unrotated
 from epicenter.ingest.provenance.log_names import LogName
 from epicenter.ingest.provenance.path import NAMED, slurm_id_in
 from epicenter.rules.errors import InputError
@@ -19,6 +19,7 @@ LINK: Final = "log"
 
 MAX_CORES: Final = 20
 _LOGS: Final = (".log", ".out")
+_SYSTEM_LOGS: Final = ("messages", "syslog", "dmesg")
 _RAY_LOGS: Final = ("ray_logs/*/worker*.out", "ray_logs/*/worker*.err", "ray_logs/*/raylet.out")
 _SLURM_ID: Final = re.compile(r"\d+(?:_\d+)?")
 
@@ -89,8 +90,9 @@ def _jobs_at(argument: str, outputs: Path, log_names: tuple[LogName, ...]) -> li
     if any(job.folder for job in jobs):
         return jobs
     if files := tuple(log_files(path)):
-        is_jobs_only = {*files} == {file for job in jobs for file in job.files}
-        return jobs if is_jobs_only else [JobLogs(argument, files, path, is_plain_folder=True)]
+        others = {*files} - {file for job in jobs for file in job.files}
+        is_folder_of_jobs = jobs and not any(map(_is_surely_log, others))
+        return jobs if is_folder_of_jobs else [JobLogs(argument, files, path, is_plain_folder=True)]
     raise InputError(f"{argument}: no log in this folder")
 
 
@@ -101,6 +103,12 @@ def _jobs_in(folder: Path) -> Iterator[JobLogs]:
     alone = {log.stem: _of_log(log, str(log)) for log in logs if NAMED.match(log.name) or folders}
     for _, job in sorted((alone | folders).items()):
         yield job
+
+
+def _is_surely_log(file: Path) -> bool:
+    """Whether the name is a log's, and not that of any text of a project, as `requirements.txt` or `LICENSE`."""
+    name = unrotated(file).name
+    return name.endswith((*_LOGS, ".err")) or name in _SYSTEM_LOGS
 
 
 def _of_folder(folder: Path, name: str) -> JobLogs:

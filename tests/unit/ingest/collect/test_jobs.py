@@ -120,6 +120,12 @@ def test_a_log_of_no_job_in_a_folder_of_jobs_is_read_with_them(tmp_path: Path, o
     assert (job.is_plain_folder, {*job.files}) == (True, {tmp_path / "slurm-7950.out", tmp_path / other})
 
 
+def test_texts_of_a_project_are_no_logs_of_its_jobs(tmp_path: Path) -> None:
+    for name in ("slurm-7950.out", "slurm-7951.out", "requirements.txt", "LICENSE", "train.jsonl"):
+        write_log(tmp_path / name, LINES)
+    assert [job.slurm_id for job in jobs_at(str(tmp_path), tmp_path)] == ["7950", "7951"]
+
+
 def test_standard_input_is_a_job(tmp_path: Path) -> None:
     assert jobs_at("-", tmp_path) == [JobLogs("-", (Path("-"),))]
 
