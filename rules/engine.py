@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from epicenter.rules.cause.processes import with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.detect.detectors import Detectors, DetectorState
@@ -94,7 +95,12 @@ class Engine:
         """Continue with these rules. The state stays, except for windows whose definition has changed."""
         self._rules = self._changes.rules = rules
         self._rule_by_verdict = rules_by_verdict(rules)
-        self._relations = Relations(rules.edge_index.between, self._state.lifecycle.correlator.jobs_of, rules.topology)
+        self._relations = Relations(
+            rules.edge_index.between,
+            self._state.lifecycle.correlator.jobs_of,
+            rules.topology,
+            self._state.liveness.trained,
+        )
         self._detectors = Detectors(rules, self._state.detectors)
 
     @property
@@ -212,6 +218,7 @@ class Engine:
             return
         placement = self._state.lifecycle.correlator.placement
         signal = completed(signal_of(self._rules, match), placement, match.event.pod)
+        signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of(signal), placement.pids_of)
         if signal.role in QUIET_ROLES:
             self._mark_changed(self._state.lifecycle.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
             self._detect(signal)
@@ -244,15 +251,15 @@ class Engine:
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
-        self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, self._pace_ns))
+        self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, self._reports_every))
         joined = self._state.lifecycle.correlator.joined
         if self._lists_joined:
             self._joined += joined
         joined.clear()
 
-    def _pace_ns(self, cluster: str, job: str) -> int:
+    def _reports_every(self, cluster: str, job: str) -> int:
         progress = self._state.liveness.progress(cluster, job)
-        return progress.pace_ns or 0 if progress else 0
+        return progress.reports_every_ns if progress else 0
 
     def _on_rank_placement(self, rank_placement: RankPlacement) -> None:
         self._state.lifecycle.correlator.placement.record(rank_placement)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
+from epicenter.rules.cause.survival import Span, Trained, is_survived
 from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
@@ -15,7 +16,7 @@ from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from epicenter.rules.model.signals import SEVERITIES, Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.spec import EdgeSpec
-from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
+from epicenter.rules.packs.topology import KINDS, NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
@@ -25,19 +26,22 @@ _STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
 _EXPLAINED_POINTS = -4
 MAX_EFFECTS = 3
 _IDLE_WARNING_POINTS = -4
+_SURVIVED_POINTS = -8
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 Between = Callable[[str, str], Sequence[EdgeSpec]]
 """The edges from one class to another (`RuleSet.edges_between`)."""
 Leads = Callable[[Signal, Signal, EdgeSpec], bool]
 """Whether an edge leads from the first signal to the second."""
+IsSurvived = Callable[[Signal], bool]
+"""Whether the jobs that a signal affects trained on after it."""
 
 
 @dataclass
 class Candidate:
     """A signal with the reasons for and against it as the root cause.
 
-    `points` is the sum of its reasons' weights. `is_explained`: another signal caused it. `is_idle`: it is a warning
-    that caused nothing.
+    `points` is the sum of its reasons' weights. `is_explained`: another signal caused it. `is_idle`: it caused nothing,
+    as a warning, or as what its job survived.
     """
 
     signal: Signal
@@ -73,14 +77,17 @@ def rank(
     jobs_of: JobsOf,
     suspects: Suspects | None = None,
     topology: Topology = NO_TOPOLOGY,
+    survived: IsSurvived = lambda signal: False,
 ) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset.
 
     A signal that another one explains is the best only if all are explained, or are warnings that explain nothing.
     """
 
+    outlived = {signal.signal_id for signal in signals if survived(signal)}
+
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
-        return explains(cause, effect, edge, jobs_of, topology)
+        return cause.signal_id not in outlived and explains(cause, effect, edge, jobs_of, topology)
 
     candidates = [Candidate(signal) for signal in signals]
     nodes = {signal.node for signal in signals}
@@ -95,6 +102,7 @@ def rank(
         if suspects and (points := suspects.points_for(candidate.signal)):
             candidate.weigh(ReasonKind.AWAITED, points, suspects)
     _share_explanations(candidates)
+    _weigh_survived(candidates, outlived)
     _weigh_cut_tracebacks(candidates)
     _weigh_idle_warnings(candidates)
     unexplained = [
@@ -115,12 +123,27 @@ def _unexplained_first(ordered: list[Candidate]) -> list[Candidate]:
 
 
 class Relations:
-    """Which signals may have caused each other."""
+    """Which signals may have caused each other, as far as jobs trained by now."""
 
-    def __init__(self, between: Between, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY):
+    def __init__(
+        self,
+        between: Between,
+        jobs_of: JobsOf,
+        topology: Topology = NO_TOPOLOGY,
+        trained: Trained = lambda cluster, job: (0, 0),
+    ):
         self._between = between
         self._jobs_of = jobs_of
         self._topology = topology
+        self._trained = trained
+
+    def spans(self, cluster: str, jobs: Collection[str]) -> dict[str, Span]:
+        """From when until when each of these jobs trained."""
+        return {job: self._trained(cluster, job) for job in jobs}
+
+    def share_equipment(self, node: str, other: str) -> bool:
+        """Whether the topology has something that both nodes depend on: a rack, a switch, storage."""
+        return any(self._topology.shares(node, other, kind) for kind in KINDS)
 
     def hold(self, signal: Signal, others: Sequence[Signal]) -> bool:
         """Whether the signal may have caused one of the others, or one of them the signal.
@@ -144,8 +167,12 @@ class Relations:
             for edge in edges
             if least_ns <= edge.within and edge.earliest_ns(CLOCK_SKEW_NS) <= most_ns
             for cause in causes
+            if not self._is_survived(cause)
             for effect in effects
         )
+
+    def _is_survived(self, signal: Signal) -> bool:
+        return is_survived(signal, self.spans(signal.cluster, self._jobs_of(signal)).values())
 
 
 def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:
@@ -153,6 +180,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
     lag_ns = effect.onset_ns - cause.onset_ns
     return (
         cause.severity != "info"
+        and not cause.is_foreign
         and cause.role not in _EXPLAINS_NOTHING
         and not is_cut_traceback(cause)
         and lag_ns <= edge.within
@@ -206,6 +234,14 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
         if not candidate.explains and candidate.signal.role != "teardown":
             candidate.is_idle = True
             candidate.weigh(ReasonKind.IDLE_WARNING, _IDLE_WARNING_POINTS)
+
+
+def _weigh_survived(candidates: Sequence[Candidate], outlived: Collection[str]) -> None:
+    """A job trained on after these, so they did not stop it."""
+    for candidate in candidates if len(outlived) < len(candidates) else ():
+        if candidate.signal.signal_id in outlived:
+            candidate.is_idle = True
+            candidate.weigh(ReasonKind.SURVIVED, _SURVIVED_POINTS)
 
 
 def _weigh_cut_tracebacks(candidates: Sequence[Candidate]) -> None:

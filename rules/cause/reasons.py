@@ -19,6 +19,7 @@ class ReasonKind(StrEnum):
     AWAITED = "awaited"
     EXPLAINED_BY = "explained-by"
     SHARED_EXPLANATION = "shared-explanation"
+    SURVIVED = "survived"
     CUT_TRACEBACK = "cut-traceback"
     IDLE_WARNING = "idle-warning"
     NODE_NAMED_ELSEWHERE = "node-named-elsewhere"

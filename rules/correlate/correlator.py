@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
 
 from epicenter.rules.cause.ranking import Relations
+from epicenter.rules.cause.survival import Span, breaks_its_node, is_survived
 from epicenter.rules.correlate.keys import (
     FILE,
     FOLDER,
     HOLDS_NS,
     JOB,
     KERNEL,
+    MANY,
     NODE,
     is_of_a_maker,
     keys_of,
@@ -26,10 +29,17 @@ from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.placement import Placement
 
 HOLD_NS: Final = 10 * NS_PER_S
 """How long a lone error of a worker stays pending: a successful retry or a cancellation may follow at once."""
+
+FIRST_LINE_WITHIN_NS: Final = 10 * NS_PER_S
+"""A job whose first line on a node comes this soon after a failure there ran there already."""
+
+MANY_NODES: Final = 3
+"""This many nodes with the same failure at once have one cause, even if the topology is not known."""
 
 REOPENS_FOR_NS: Final = 1800 * NS_PER_S
 MAX_KEPT_RESOLVED: Final = 64
@@ -42,7 +52,7 @@ ENDED_FOR_NS: Final = 600 * NS_PER_S
 _ERRORS = SEVERITIES[SEVERITIES.index("error") :]
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
-_OF_A_PROCESS = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
+_OF_A_PROGRAM = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
 """Errors that a program may survive: alone, they stay pending until more follows."""
 
 
@@ -75,7 +85,9 @@ class Correlator(msgspec.Struct):
         return self._link(cluster, node, job, time_ns) if is_new else []
 
     def jobs_of(self, signal: Signal) -> set[str]:
-        """The jobs that a signal affects: its own, otherwise those on its node."""
+        """The jobs that a signal affects: its own, otherwise those on its node; none if it is about another process."""
+        if signal.is_foreign:
+            return set()
         if signal.job:
             return {signal.job}
         return self.placement.jobs_on(signal.cluster, signal.node, signal.event_time_ns)
@@ -98,8 +110,10 @@ class Correlator(msgspec.Struct):
             return dropped
         self.joined.append(Joined(first.incident_id, signal))
         self._index(first, signal, jobs)
-        if not is_soft(signal):
-            first.pending_until_ns = 0
+        if _is_error(signal):
+            first.trained |= relations.spans(signal.cluster, jobs)
+            if not is_soft(signal):
+                first.pending_until_ns = 0
         for other in others:
             self._merge(other, first, f"{signal.failure_class}{place_of(signal)} affects both", signal.event_time_ns)
         if is_new_kind:
@@ -111,6 +125,7 @@ class Correlator(msgspec.Struct):
         incident.status, incident.resolved_ns, incident.resolved_by = "resolved", time_ns, resolution
         incident.record(time_ns, f"resolved: {why}")
         self._forget(incident)
+        self._remember_latent(incident)
         self.resolved[incident.incident_id] = incident
         oldest_ns = time_ns - REOPENS_FOR_NS
         too_old = [name for name, resolved in self.resolved.items() if resolved.resolved_ns < oldest_ns]
@@ -121,6 +136,7 @@ class Correlator(msgspec.Struct):
         """Its jobs survived a pending incident: drop it without a notification, and blame it for nothing later."""
         incident.status = "dropped"
         self._forget(incident)
+        self._remember_latent(incident)
 
     def drop(self, incident: IncidentState) -> None:
         """A pending incident belongs to the end of its job: drop it without a notification."""
@@ -131,6 +147,7 @@ class Correlator(msgspec.Struct):
     def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
         compared = set[str]()
+        spans = relations.spans(signal.cluster, jobs).values()
         for key in keys_sought(signal, jobs):
             holders = self.by_key.get(key)
             if not holders:
@@ -141,13 +158,31 @@ class Correlator(msgspec.Struct):
                 if incident_id in found or lag_ns > HOLDS_NS.get(kind, lag_ns):
                     continue
                 incident = self.open[incident_id]
-                if _belongs(signal, key, lag_ns):
+                if kind == MANY and not self._share_a_cause(signal, incident, holders, relations):
+                    continue
+                if _belongs(signal, key, lag_ns) and not _is_outlived(incident, spans):
                     found[incident_id] = incident
                 elif incident_id not in compared:
                     compared.add(incident_id)
                     if _has_to_do(signal, incident, relations):
                         found[incident_id] = incident
         return sorted(found.values(), key=_age) if len(found) > 1 else list(found.values())
+
+    def _share_a_cause(
+        self, signal: Signal, incident: IncidentState, holders: Collection[str], relations: Relations
+    ) -> bool:
+        """Whether many nodes report this at once, or these two depend on one thing; else they are two failures."""
+        nodes = {other.node for held in holders for other in self.open[held].signals_by_class[signal.failure_class]}
+        own_nodes = {other.node for other in incident.signals_by_class[signal.failure_class]}
+        return len(nodes | {signal.node}) >= MANY_NODES or any(
+            relations.share_equipment(signal.node, node) for node in own_nodes
+        )
+
+    def _remember_latent(self, incident: IncidentState) -> None:
+        """What stays although the job trains on may end it later."""
+        for signal in incident.signals():
+            if vocabulary().is_latent(signal.failure_class):
+                self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
 
     def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
         for key in keys_of(signal, jobs):
@@ -220,7 +255,11 @@ class Correlator(msgspec.Struct):
 
     def _link(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
         of_node = [self.open[incident_id] for incident_id in self.by_key.get(f"{KERNEL}/{cluster}/{node}", ())]
-        linked = [incident for incident in of_node if job not in incident.jobs and time_ns <= incident.last_seen_ns]
+        linked = [
+            incident
+            for incident in of_node
+            if job not in incident.jobs and time_ns <= incident.last_seen_ns + FIRST_LINE_WITHIN_NS
+        ]
         if not linked:
             return []
         key = f"{JOB}/{cluster}/{job}"
@@ -255,8 +294,10 @@ class Correlator(msgspec.Struct):
 
 
 def is_soft(signal: Signal) -> bool:
-    """Whether a program may well survive it."""
-    return signal.failure_class in _OF_A_PROCESS and signal.source == "worker" and signal.severity != "critical"
+    """Whether a job may well survive it."""
+    if signal.source == "kernel":
+        return not breaks_its_node(signal) and not vocabulary().is_latent(signal.failure_class)
+    return signal.failure_class in _OF_A_PROGRAM and signal.source == "worker" and signal.severity != "critical"
 
 
 def is_hard(signal: Signal) -> bool:
@@ -274,6 +315,13 @@ def _opens(signal: Signal) -> bool:
 
 def _is_error(signal: Signal) -> bool:
     return signal.severity in _ERRORS
+
+
+def _is_outlived(incident: IncidentState, spans: Collection[Span]) -> bool:
+    """Whether the signal's jobs trained on after all failures of the incident: sharing a job is then not enough."""
+    return any(until_ns > incident.last_seen_ns for _, until_ns in spans) and all(
+        is_survived(signal, spans) for signal in incident.signals() if _is_error(signal)
+    )
 
 
 def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:

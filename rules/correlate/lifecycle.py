@@ -30,7 +30,7 @@ STEPS_TO_REFUTE: Final = 1
 STEPS_TO_SURVIVE: Final = 2
 """A job that makes this many steps after a lone error has survived it."""
 
-MAX_HOLD_NS: Final = 60 * NS_PER_S
+MAX_HOLD_NS: Final = 300 * NS_PER_S
 MAX_SHOWN_TEXT: Final = 160
 
 REOPENED_TO_FLAP: Final = 3
@@ -43,8 +43,8 @@ _OUTLASTS_PROGRESS = frozenset(
 AttemptOf = Callable[[IncidentState, int], Attempt]
 """Makes the record of the run that an incident ended, at a time in ns."""
 
-PaceOf = Callable[[str, str], int]
-"""The time per step in ns by cluster and job; 0 if it is unknown."""
+ReportsEvery = Callable[[str, str], int]
+"""The time from one reported step to the next in ns, by cluster and job; 0 if it is unknown."""
 
 
 class Lifecycle(msgspec.Struct):
@@ -54,12 +54,12 @@ class Lifecycle(msgspec.Struct):
     attempts: Attempts = msgspec.field(default_factory=Attempts)
     timers: list[tuple[int, str]] = []
 
-    def on_signal(self, signal: Signal, relations: Relations, pace_ns: PaceOf) -> list[IncidentState]:
+    def on_signal(self, signal: Signal, relations: Relations, reports_every: ReportsEvery) -> list[IncidentState]:
         """Add a signal to its incident; return the incidents that changed."""
         changed = self.correlator.on_signal(signal, relations)
         for incident in changed:
             if incident.status == "open" and not incident.has_timer:
-                self._set_timer(incident, pace_ns)
+                self._set_timer(incident, reports_every)
         return changed
 
     def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
@@ -121,11 +121,11 @@ class Lifecycle(msgspec.Struct):
         incident.pending_until_ns = 0
         return [incident]
 
-    def _set_timer(self, incident: IncidentState, pace_ns: PaceOf) -> None:
+    def _set_timer(self, incident: IncidentState, reports_every: ReportsEvery) -> None:
         incident.has_timer = True
         due_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
         if incident.pending_until_ns:
-            slowest_ns = max((pace_ns(incident.cluster, job) for job in incident.jobs), default=0)
+            slowest_ns = max((reports_every(incident.cluster, job) for job in incident.jobs), default=0)
             incident.pending_until_ns += min(MAX_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
             due_ns = incident.pending_until_ns
         heappush(self.timers, (due_ns, incident.incident_id))

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.collectives import CollectiveTable
+from epicenter.rules.cause.survival import Span, is_survived
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
@@ -79,7 +80,8 @@ class IncidentState(msgspec.Struct):
     `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
     without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
     `at_onset` is the progress of each job when the incident first included it. `nodes_by_rule` are all nodes where a
-    rule matched, of signals that are only counted too.
+    rule matched, of signals that are only counted too. `trained` is from when until when each job trained, as of its
+    newest failure here.
     """
 
     incident_id: str
@@ -112,6 +114,7 @@ class IncidentState(msgspec.Struct):
     signals_by_class: dict[str, list[Signal]] = msgspec.field(default_factory=dict, name="kept_by_class")
     jobs_by_node: dict[str, set[str]] = {}
     nodes_by_rule: dict[str, set[str]] = {}
+    trained: dict[str, Span] = {}
     progress: dict[str, Progress] = {}
     gpus: set[str] = set()
     collectives: CollectiveTable = msgspec.field(default_factory=CollectiveTable)
@@ -151,6 +154,7 @@ class IncidentState(msgspec.Struct):
         self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
         self.pending_until_ns = min(self.pending_until_ns, other.pending_until_ns)
         self.at_onset = other.at_onset | self.at_onset
+        self.trained |= {job: max(span, self.trained.get(job, span)) for job, span in other.trained.items()}
         for node, jobs in other.jobs_by_node.items():
             self.jobs_by_node.setdefault(node, set()).update(jobs)
         for rule, nodes in other.nodes_by_rule.items():
@@ -161,7 +165,13 @@ class IncidentState(msgspec.Struct):
 
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that one of these signals affects: its own, otherwise those on its node when the signals came."""
+        if signal.is_foreign:
+            return set()
         return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
+
+    def is_survived(self, signal: Signal) -> bool:
+        """Whether its jobs trained on after this one of its signals, before the newest failure here."""
+        return is_survived(signal, [self.trained.get(job, (0, 0)) for job in self.jobs_of(signal)])
 
     def signals(self) -> list[Signal]:
         """The kept signals, earliest onset first."""

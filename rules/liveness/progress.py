@@ -54,10 +54,11 @@ class JobProgress(msgspec.Struct):
 
     `seen_steps` and `seen_ns` are how much of the job was watched, over all attempts. `longest_pause_ns` is the longest
     pause that neither a line nor a period announced. `has_finished`: the job reported that it is complete, so later
-    progress bars are not steps. `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause
-    after it is not an ordinary one. Snapshots write -1 for an unknown step: the fields `written_…` are as they are
-    written. `save_stride` are the steps between the newest two checkpoints, `even_saves` how many had that distance.
-    `is_saved_early`: the newest one came before its turn, and no step after it.
+    progress bars are not steps. `before_ns` is the time of the report before the newest, 0 in a new attempt.
+    `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause after it is not an ordinary
+    one. Snapshots write -1 for an unknown step: the fields `written_…` are as they are written. `save_stride` are the
+    steps between the newest two checkpoints, `even_saves` how many had that distance. `is_saved_early`: the newest one
+    came before its turn, and no step after it.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -78,6 +79,7 @@ class JobProgress(msgspec.Struct):
     strides: list[int] = []
     written_reported_step: int = msgspec.field(default=-1, name="told_step")
     reported_ns: int = msgspec.field(default=0, name="told_ns")
+    before_ns: int = 0
     steps_in_report: int = msgspec.field(default=0, name="steps_in_telling")
     even_gaps: int = 0
     phase: str = ""
@@ -164,6 +166,11 @@ class JobProgress(msgspec.Struct):
     def pace_ns(self) -> int | None:
         """Median time per step in ns; None until enough steps were seen."""
         return _median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
+
+    @property
+    def reports_every_ns(self) -> int:
+        """The median time from one reported step to the next; 0 before the second."""
+        return _median(self.gaps_ns)
 
     @property
     def is_buffered(self) -> bool:
@@ -261,6 +268,7 @@ class JobProgress(msgspec.Struct):
     def _report(self, step: int, time_ns: int) -> None:
         if 0 <= self.written_reported_step < step:
             self._record_gap(time_ns - self.reported_ns, step - self.written_reported_step, step)
+        self.before_ns = self.reported_ns if self.written_reported_step >= 0 else 0
         self.written_reported_step, self.reported_ns, self.steps_in_report = step, time_ns, 0
 
     def _record_gap(self, gap_ns: int, stride: int, step: int) -> None:

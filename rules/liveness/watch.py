@@ -88,6 +88,11 @@ class LivenessWatch(Declared):
             return None
         return watch.progress
 
+    def trained(self, cluster: str, job: str) -> tuple[int, int]:
+        """From when until when a job trained in its newest attempt, its newest report left out; (0, 0) if unknown."""
+        watch = self.jobs.get(job_key(cluster, job, ""))
+        return (watch.attempt_ns, watch.progress.before_ns) if watch else (0, 0)
+
     def process(self, heartbeat: Heartbeat) -> HeartbeatEffect:
         """Process a heartbeat."""
         self._sweep(heartbeat.event_time_ns)

@@ -91,7 +91,8 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From a banner: where a rank of a job runs, how many ranks there are, or that the job is on the node at all.
 
     `gpu` is its PCI address. `is_start`: the banner begins an attempt, so its world size counts even if it is smaller
-    than before. `address` is another name of `node`; `pod` is one of the job's. Numbers that the banner lacks are None.
+    than before. `address` is another name of `node`; `pod` is one of the job's; `pid` is the rank's process id, 0 if
+    unknown. Other numbers that the banner lacks are None.
     """
 
     time_ns: int
@@ -105,6 +106,7 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_start: bool = False
     address: str = ""
     pod: str = ""
+    pid: int = 0
 
     def written(self) -> RankPlacement:
         """As messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""

@@ -29,7 +29,8 @@ QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
 class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A rule's condition holds, for a line, a window or missing logs. `onset_ns` is when it began, as far as known.
 
-    `log` is the plain file of a line that names neither node nor job.
+    `log` is the plain file of a line that names neither node nor job. `is_foreign`: it is about a process on the node
+    that is none of a job's.
     """
 
     signal_id: str
@@ -50,6 +51,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fields: dict[str, str]
     block: tuple[str, ...] = ()
     log: str = ""
+    is_foreign: bool = False
 
 
 def is_cut_traceback(signal: Signal) -> bool:

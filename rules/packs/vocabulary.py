@@ -1,4 +1,4 @@
-"""The words that rules may use: failure classes with their families and parents, and actions (vocabulary.yaml)."""
+"""The words that rules may use: failure classes with what is known of them, and actions (vocabulary.yaml)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ _FILE = Path(__file__).with_name("vocabulary.yaml")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Classes, aliases and actions. A name in `family_by_class` may end in `*`, which matches any ending."""
+    """Classes, aliases and actions. A name in `family_by_class` may end in `*`, which matches any ending.
+
+    `latent` classes stay although the job trains on. `of_process` are what the kernel reports about one process.
+    """
 
     family_by_class: dict[str, str]
     parents: dict[str, str]
     aliases: dict[str, str]
     actions: dict[str, str]
+    latent: frozenset[str]
+    of_process: frozenset[str]
 
     def knows(self, failure_class: str) -> bool:
         """Whether the class, an alias, or a template such as `xid-{code}` belongs to the vocabulary."""
@@ -31,6 +36,10 @@ class Vocabulary:
         name = self.aliases.get(failure_class, failure_class)
         any_code = name.rpartition("-")[0] + "-*"
         return self.family_by_class.get(name) or self.family_by_class.get(any_code, "")
+
+    def is_latent(self, failure_class: str) -> bool:
+        """Whether a failure of this class stays although the job trains on."""
+        return self.aliases.get(failure_class, failure_class) in self.latent
 
     def bounded(self, failure_class: str) -> str:
         """The class by one of a bounded number of names: `sxid-*` for any SXid, `other` for an unknown class."""
@@ -55,4 +64,11 @@ def vocabulary() -> Vocabulary:
     """The shipped vocabulary."""
     content = yaml.safe_load(_FILE.read_text("utf-8"))
     family_by_class = {name: family for family, names in content["families"].items() for name in names}
-    return Vocabulary(family_by_class, content["parents"], content["aliases"], content["actions"])
+    return Vocabulary(
+        family_by_class,
+        content["parents"],
+        content["aliases"],
+        content["actions"],
+        frozenset(content["latent"]),
+        frozenset(content["of-process"]),
+    )

@@ -23,12 +23,18 @@ def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPl
     `rank`, `local_rank`, `world_size`; `ranks`: those of the local ranks 0, 1, … on this node; `bus`: NCCL's busId;
     `node`: the host, where the line itself names it; `address`: one of this host, which NCCL calls `host`; `at`: the
     address of another host that the line is about; `starts`: only the first banner of an attempt has it; `nodes`: hosts
-    of the job.
+    of the job; `pid`: the rank's process.
     """
     node = fields.get("at") or fields.get("node") or event.node
     job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""))
     placement = RankPlacement(
-        event.event_time_ns, event.cluster, job, node, world_size=world_size, is_start="starts" in fields
+        event.event_time_ns,
+        event.cluster,
+        job,
+        node,
+        world_size=world_size,
+        is_start="starts" in fields,
+        pid=_number(fields.get("pid", "")) or 0,
     )
     rank, local_rank = _number(fields.get("rank", "")), _number(fields.get("local_rank", ""))
     gpu = pci_of_bus_id(fields.get("bus", ""))

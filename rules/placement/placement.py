@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -17,6 +18,9 @@ PLACED_FOR_NS: Final = 3600 * NS_PER_S
 RETENTION_NS: Final = 24 * 3600 * NS_PER_S
 SWEEP_EVERY_NS: Final = 3600 * NS_PER_S
 MAX_KEPT_VERSIONS: Final = 4
+MAX_KEPT_PIDS: Final = 64
+"""Of a job on a node."""
+
 MAX_ALIASES: Final = 65_536
 MAX_RANKS: Final = 1 << 17
 """Higher ranks are mistakes in log lines: no job is that large."""
@@ -38,7 +42,8 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 class JobPlaces(msgspec.Struct):
     """The nodes of one job with the time of its newest line there, its world sizes, and where its ranks run.
 
-    For each rank, and for the world size, it has the newest `MAX_KEPT_VERSIONS` versions, oldest first.
+    For each rank, and for the world size, it has the newest `MAX_KEPT_VERSIONS` versions, oldest first. It has the
+    newest `MAX_KEPT_PIDS` process ids of each node.
     """
 
     last_ns: int = 0
@@ -46,6 +51,7 @@ class JobPlaces(msgspec.Struct):
     worlds: list[tuple[int, int]] = []
     versions_by_rank: dict[int, list[Version]] = {}
     ranks_by_node: dict[str, set[int]] = {}
+    pids_by_node: dict[str, dict[int, None]] = {}
 
     def record(self, rank_placement: RankPlacement, node: str) -> None:
         """Record where a rank runs, or a world size. Communicators of only some ranks are ignored."""
@@ -58,6 +64,8 @@ class JobPlaces(msgspec.Struct):
         )
         if rank_placement.rank is not None and 0 <= rank_placement.rank < MAX_RANKS and not is_of_a_part:
             self._place_rank(rank_placement, rank_placement.rank, node)
+        if rank_placement.pid:
+            self._record_pid(rank_placement.pid, node)
 
     def world_at(self, time_ns: int) -> int | None:
         """The world size at that time; None if unknown."""
@@ -74,12 +82,19 @@ class JobPlaces(msgspec.Struct):
     def forget_before(self, oldest_ns: int) -> None:
         """Forget the nodes where the job has had no lines since then, and rank placements that no version has."""
         self.last_ns_by_node = {node: last_ns for node, last_ns in self.last_ns_by_node.items() if last_ns >= oldest_ns}
+        self.pids_by_node = {node: pids for node, pids in self.pids_by_node.items() if node in self.last_ns_by_node}
         if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):
             return
         self.ranks_by_node = {}
         for rank, versions in self.versions_by_rank.items():
             for version in versions:
                 self.ranks_by_node.setdefault(version.node, set()).add(rank)
+
+    def _record_pid(self, pid: int, node: str) -> None:
+        pids = self.pids_by_node.setdefault(node, {})
+        pids[pid] = None
+        if len(pids) > MAX_KEPT_PIDS:
+            del pids[next(iter(pids))]
 
     def _record_world_size(self, rank_placement: RankPlacement, world_size: int) -> None:
         """A new world. If it grew without a restart, the smaller one was only a part, and its ranks are dropped."""
@@ -171,6 +186,11 @@ class Placement(msgspec.Struct):
         places = self.by_job.get(f"{cluster}/{job}")
         version = places.at(rank, time_ns) if places else None
         return self._node(cluster, version.node) if version else ""
+
+    def pids_of(self, cluster: str, job: str, node: str) -> Collection[int]:
+        """The process ids that the job's ranks on the node printed."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        return places.pids_by_node.get(node, ()) if places else ()
 
     def rank_of(
         self, cluster: str, job: str, node: str, time_ns: int, gpu: str = "", local_rank: int | None = None

@@ -24,6 +24,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.SHARED_EXPLANATION: "it was logged together with a line that is explained",
     ReasonKind.IDLE_WARNING: "it is a warning that explains none of the failures",
     ReasonKind.EARLIEST: "it began before every other unexplained signal",
+    ReasonKind.SURVIVED: "its job completed further steps after it",
     ReasonKind.AWAITED: "it comes from the rank that the others wait for: {suspects}",
     ReasonKind.WAITED_FOR: "{suspects}",
     ReasonKind.CUT_TRACEBACK: "it is a traceback without its exception, next to a failure with a name",

@@ -93,7 +93,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
 def ranked_signals(state: IncidentState, rules: RuleSet, suspects: Suspects | None) -> list[Candidate]:
     """The signals of the incident, the likeliest cause first."""
     signals = signals_with_mismatch(state, suspects)
-    return rank(signals, rules.edges_between, state.jobs_of, suspects, rules.topology)
+    return rank(signals, rules.edges_between, state.jobs_of, suspects, rules.topology, state.is_survived)
 
 
 def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:

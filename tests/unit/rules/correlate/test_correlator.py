@@ -143,10 +143,10 @@ def test_a_placement_learnt_late_merges_both_incidents() -> None:
     assert [change.merged_into for change in changed] == ["", incident.incident_id]
 
 
-def test_a_job_that_starts_after_the_kernel_s_line_is_not_linked_to_it() -> None:
+def test_a_job_that_starts_well_after_the_kernel_s_line_is_not_linked_to_it() -> None:
     correlator = Correlator()
     correlator.on_signal(xid(60, "n1"), related)
-    assert correlator.on_placement("default", "n1", "B", at(61)) == []
+    assert correlator.on_placement("default", "n1", "B", at(71)) == []
     assert correlator.on_placement("elsewhere", "n1", "A", at(5)) == []
     (incident,) = correlator.open.values()
     assert incident.jobs == set()

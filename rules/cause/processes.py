@@ -1,0 +1,58 @@
+"""Whose process a kernel line is about: one of a job's, or one that only shares the node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Final
+
+import msgspec
+
+from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.packs.vocabulary import vocabulary
+
+PidsOf = Callable[[str, str, str], Collection[int]]
+"""The process ids that a job's ranks on a node printed, by cluster, job and node."""
+
+FOREIGN_SEVERITY: Final = "warning"
+"""The most severe that the failure of a process outside the jobs can be: it opens no incident."""
+
+MIN_HOST_PID: Final = 5000
+"""Ranks with lower process ids are assumed to run in a separate process namespace: the kernel counts differently."""
+
+_OF_TRAINING: Final = re.compile(
+    r"(?i)(?:python|pt_|torch|ray\b|ray::|train|pretrain|finetune|deepspeed|accelerate|megatron|nemo|jax|vllm|sglang"
+    r"|trtllm|tritonserver|mpi|orted|prted|hydra|srun|slurmstepd|nccl|all_reduce|model|worker|java|julia|horovod)"
+)
+_SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
+
+
+def with_owner(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> Signal:
+    """The signal; if it is about a process that is none of these jobs', marked so and at most a warning."""
+    if not _is_foreign(signal, jobs, pids_of):
+        return signal
+    severity = min(signal.severity, FOREIGN_SEVERITY, key=SEVERITIES.index)
+    return msgspec.structs.replace(signal, severity=severity, is_foreign=True)
+
+
+def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
+    """Whether its cgroup is another job's, or neither its name nor its process id is known of a job."""
+    comm = signal.fields.get("comm", "")
+    if signal.source != "kernel" or not (jobs and comm) or signal.failure_class not in vocabulary().of_process:
+        return False
+    if owner := _SLURM_JOB.search(signal.fields.get("cgroup", "")):
+        return owner[1] not in jobs
+    pids = {pid for job in jobs for pid in pids_of(signal.cluster, job, signal.node)}
+    if _pid(signal) in pids:
+        return False
+    return not _OF_TRAINING.match(comm) or (_holds_a_gpu(signal) and min(pids, default=0) >= MIN_HOST_PID)
+
+
+def _holds_a_gpu(signal: Signal) -> bool:
+    """Whether its process is the rank itself: only that has a context on the GPU, and no child of it."""
+    return signal.failure_class.startswith("xid-")
+
+
+def _pid(signal: Signal) -> int:
+    pid = signal.fields.get("pid", "")
+    return int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 9 else -1

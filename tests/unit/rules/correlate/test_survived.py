@@ -1,0 +1,123 @@
+"""What a job survives is neither an incident of its own nor the cause of a later one."""
+
+from __future__ import annotations
+
+import pytest
+
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Alive, Step
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import RankPlacement
+from tests.support.logs import at, the_rules
+from tests.support.signals import a_match, a_step, alive, an_xid
+
+PACE_S = 5
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(the_rules())
+
+
+def training(seconds: int, job: str = "A", node: str = "n1", start_s: int = 0) -> list[Step]:
+    return [a_step(number, start_s + PACE_S * number, job, node) for number in range(seconds // PACE_S)]
+
+
+def on_two_nodes(job: str = "A") -> list[Alive]:
+    return [alive(0, job, "n1"), alive(0, job, "n2")]
+
+
+def roots(incidents: list[Incident]) -> list[tuple[str, str]]:
+    newest = {incident.incident_id: incident for incident in incidents}
+    return [(incident.root_cause.failure_class, incident.root_cause.node) for incident in newest.values()]
+
+
+@pytest.mark.parametrize("rule", ["nic.link_down", "nfs.not_responding", "nvidia.xid_31", "nvidia.xid_13"])
+def test_a_failure_after_which_its_job_trains_on_opens_no_incident(engine: Engine, rule: str) -> None:
+    engine.add([a_match(rule, 100, "n2", source="kernel")], [*on_two_nodes(), *training(200)])
+    assert engine.advance(at(200)) == []
+
+
+@pytest.mark.parametrize("rule", ["nic.link_down", "nvidia.xid_31"])
+def test_a_failure_after_which_its_job_stops_opens_an_incident(engine: Engine, rule: str) -> None:
+    engine.add([a_match(rule, 100, "n2", source="kernel")], [*on_two_nodes(), *training(100)])
+    assert roots(engine.advance(at(200)))[0] == (rule_class(rule), "n2")
+
+
+def rule_class(rule: str) -> str:
+    return {"nic.link_down": "nic-link-down", "nvidia.xid_31": "xid-31"}[rule]
+
+
+def test_a_broken_gpu_is_reported_although_a_job_on_its_node_trains_on(engine: Engine) -> None:
+    engine.add([an_xid(79, 100, "n2", source="kernel")], [*on_two_nodes(), *training(200)])
+    assert roots(engine.advance(at(101))) == [("xid-79", "n2")]
+
+
+def test_a_link_that_healed_minutes_before_is_not_the_cause_of_a_failure_elsewhere(engine: Engine) -> None:
+    healed = [a_match("nic.link_down", 100, "n1"), a_match("nic.link_up", 102, "n1")]
+    failure = a_match("elastic.first_failure", 400, "n2", "A")
+    engine.add([*healed, failure], [*on_two_nodes(), *training(400)])
+    assert roots(engine.flush()) == [("elastic-worker-failed", "n2")]
+
+
+def test_a_link_that_x_down_when_its_job_stopped_is_the_cause_of_a_failure_elsewhere(engine: Engine) -> None:
+    failure = a_match("elastic.first_failure", 402, "n2", "A")
+    engine.add([a_match("nic.link_down", 398, "n1"), failure], [*on_two_nodes(), *training(400)])
+    assert roots(engine.flush()) == [("nic-link-down", "n1")]
+
+
+def test_a_failure_of_a_disk_stays_a_possible_cause_although_its_job_trained_on(engine: Engine) -> None:
+    full, failure = a_match("disk.full", 100, "n1", "A"), a_match("data.checkpoint_save_fail", 400, "n1", "A")
+    engine.add([full, failure], [*on_two_nodes(), *training(400)])
+    assert "disk-full" in {cause for cause, _ in roots(engine.flush())}
+
+
+def a_process_of(job: str, node: str, pid: int) -> RankPlacement:
+    return RankPlacement(at(0), "default", job, node, 0, pid=pid)
+
+
+@pytest.mark.parametrize(
+    ("rule", "comm", "pid"),
+    [
+        ("nvidia.xid_13", "a.out", 90_000),
+        ("nvidia.xid_31", "jupyter-lab", 90_000),
+        ("nvidia.xid_31", "python3", 90_000),
+        ("memory.host_oom_kill", "dcgm-exporter", 90_000),
+    ],
+)
+def test_a_process_that_is_not_the_job_s_does_not_end_the_job(engine: Engine, rule: str, comm: str, pid: int) -> None:
+    foreign = a_match(rule, 398, "n2", source="kernel", fields={"comm": comm, "pid": str(pid)})
+    failure = a_match("elastic.first_failure", 402, "n1", "A")
+    placed = [a_process_of("A", "n1", 40_000), a_process_of("A", "n2", 50_000)]
+    engine.add([foreign, failure], [*on_two_nodes(), *training(400)], placed)
+    assert roots(engine.flush()) == [("elastic-worker-failed", "n1")]
+
+
+def test_a_process_of_the_job_ends_it_whatever_its_name(engine: Engine) -> None:
+    own = a_match("memory.host_oom_kill", 398, "n2", source="kernel", fields={"comm": "a.out", "pid": "50000"})
+    failure = a_match("elastic.first_failure", 402, "n1", "A")
+    placed = [a_process_of("A", "n1", 40_000), a_process_of("A", "n2", 50_000)]
+    engine.add([own, failure], [*on_two_nodes(), *training(400)], placed)
+    assert roots(engine.flush()) == [("host-oom-kill", "n2")]
+
+
+def test_a_process_in_the_cgroup_of_another_job_does_not_end_the_job(engine: Engine) -> None:
+    fields = {"comm": "python3", "pid": "7", "cgroup": "/slurm/uid_1000/job_99/step_0"}
+    failure = a_match("elastic.first_failure", 402, "n1", "A")
+    engine.add(
+        [a_match("memory.host_oom_kill", 398, "n2", source="kernel", fields=fields), failure],
+        [*on_two_nodes(), *training(400)],
+    )
+    assert roots(engine.flush()) == [("elastic-worker-failed", "n1")]
+
+
+def test_links_of_two_nodes_that_go_down_at_once_are_two_incidents(engine: Engine) -> None:
+    engine.add([a_match("nic.link_down", 100, "n1"), a_match("nic.link_down", 110, "n2")])
+    assert sorted(roots(engine.flush())) == [("nic-link-down", "n1"), ("nic-link-down", "n2")]
+
+
+def test_links_of_three_nodes_that_go_down_at_once_are_one_incident(engine: Engine) -> None:
+    engine.add([a_match("nic.link_down", 100 + number, f"n{number}") for number in (1, 2, 3)])
+    newest = {incident.incident_id: incident for incident in engine.flush()}
+    (whole,) = [incident for incident in newest.values() if not incident.merged_into]
+    assert whole.nodes == ("n1", "n2", "n3")
