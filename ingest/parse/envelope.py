@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
-from epicenter.ingest.parse.identity import Identity, identity_of
+from epicenter.ingest.parse.identity import Identity, identity_of, names_no_writer
 from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
@@ -77,7 +77,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     identity = identity_of(fields)
     origin = record.origin or _PLAIN
     if is_envelope(record.value):
-        origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin)
+        origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin, identity)
     node = identity.node if identity.is_cluster_event else identity.node or _node(peeled, origin, record, identity.job)
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
@@ -96,8 +96,14 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())
 
 
-def _of_envelope(origin: Origin) -> Origin:
-    """A file of envelopes says nothing about them, except that a job's own file holds the lines of its program."""
+def _of_envelope(origin: Origin, identity: Identity) -> Origin:
+    """The origin of an envelope in a file.
+
+    Envelopes that name no writer, as Docker's, are all of one container. Other files of envelopes say nothing about
+    them, except that a job's own file holds the lines of its program.
+    """
+    if names_no_writer(identity):
+        return origin
     return Origin(job=origin.job) if is_named_job(origin.job) else _PLAIN
 
 
@@ -118,6 +124,11 @@ def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:
     if len(peeled.body) == len(line):
         return (line,)
     return (line, peeled.timed, peeled.body) if peeled.timed else (line, peeled.body)
+
+
+def is_of_its_file(value: bytes) -> bool:
+    """Whether an envelope names no writer, as Docker's: then its file does."""
+    return names_no_writer(identity_of(_fields(value, must_be_json=False)))
 
 
 class _Texts(msgspec.Struct):

@@ -107,6 +107,12 @@ def identity_of(fields: dict[str, Any]) -> Identity:
     return identity
 
 
+def names_no_writer(identity: Identity) -> bool:
+    """Whether the envelope states neither node, job, rank nor pod, and no source."""
+    stated = (identity.node, identity.source, identity.job, identity.rank, identity.pod_index, identity.pod)
+    return not any(stated) and not identity.is_in_pod
+
+
 def _read_identity(fields: dict[str, Any], event: ClusterEvent | None) -> Identity:
     labels = event.labels if event else _labels(fields)
     return Identity(

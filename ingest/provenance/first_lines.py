@@ -13,7 +13,9 @@ from typing import Final
 
 import msgspec
 
-from epicenter.ingest.parse.envelope import stated_time
+from epicenter.ingest.parse.envelope import is_envelope, is_of_its_file, stated_time
+from epicenter.ingest.parse.envelope import text_of as text_of_record
+from epicenter.rules.errors import RecordError
 from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.records import Origin, Position, RawRecord
 from epicenter.rules.model.times import UTC_ZONE
@@ -24,11 +26,16 @@ HEAD_LINES: Final = 200
 TAIL_BYTES: Final = 64 << 10
 MAX_TASKS: Final = 1 << 16
 
+_CRI_HEAD: Final = re.compile(r"(?m)^\d{4}-\d\d-\d\dT\S{8,24} (?:stdout|stderr) [PF](?::\S{1,20})? ")
 _LABEL = r"^(?: {0,6}\d{1,7}: )?"
 _SETTING = rf"(?m){_LABEL} {{0,4}}(?:export |declare -x )?"
 _JOB_IDS = (
     re.compile(rf"{_SETTING}(?:SLURM_)?JOB_?ID *(?:=|:) *\"?(?P<id>[1-9]\d{{0,9}}(?:_\d{{1,6}})?)\b"),
     re.compile(rf"(?mi){_LABEL}(?:slurm )?job id *[=:] *(?P<id>[1-9]\d{{2,9}}(?:_\d{{1,6}})?)\s*$"),
+    re.compile(
+        r"(?m)(?<![\w.-])(?:SLURM_)?JOB_?ID=(?P<id>[1-9]\d{2,9}(?:_\d{1,6})?)\b"
+        r"(?=[^\n]{0,300}\b(?:NNODES|NODE_RANK|NODE_?LIST|WORLD_SIZE|MASTER_ADDR)=)"
+    ),
     re.compile(r"(?m)\bsrun: [^\n]{0,200}?\bStepId=(?P<id>\d{1,10})\."),
     re.compile(r"(?m)\bsrun: job (?P<id>\d{1,10}) (?:queued|has been allocated)"),
     re.compile(r"(?m)\bslurmstepd: error: \*\*\* (?:JOB|STEP) (?P<id>\d{1,10})\b"),
@@ -51,7 +58,8 @@ def with_first_lines(origin: Origin, text: str, received_ns: int, zone: str = UT
     """The origin with the facts in a file's first and last lines. If both name a job, that of the path counts."""
     head = map(str.encode, text.split("\n", HEAD_LINES))
     origin = msgspec.structs.replace(origin, head_time_ns=head_time_ns(head, received_ns, zone))
-    if origin.is_system or not text or text.startswith('{"'):
+    text = "" if origin.is_system else _without_envelopes(text)
+    if not text:
         return origin
     job = "" if is_named_job(origin.job) else _job(text)
     if job:
@@ -60,6 +68,23 @@ def with_first_lines(origin: Origin, text: str, received_ns: int, zone: str = UT
     if _TASK.search(text):
         return _labelled(origin, text, nodes)
     return msgspec.structs.replace(origin, node=_only_host(origin, text, nodes) or origin.node)
+
+
+def _without_envelopes(text: str) -> str:
+    """The text inside the lines of a container's log; empty if the envelopes name the writers themselves."""
+    first, *rest = text.split("\n")
+    if not is_envelope(first.encode()):
+        return _CRI_HEAD.sub("", text)
+    if not is_of_its_file(first.encode()):
+        return ""
+    return "\n".join(_inner_text(line) for line in (first, *rest))
+
+
+def _inner_text(line: str) -> str:
+    try:
+        return text_of_record(line.encode()).rstrip("\n")
+    except RecordError:
+        return line
 
 
 def head_time_ns(lines: Iterable[bytes], received_ns: int, zone: str = UTC_ZONE) -> int | None:

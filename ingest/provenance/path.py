@@ -13,6 +13,7 @@ import msgspec
 from epicenter.ingest.provenance.log_names import LogName, named_by
 from epicenter.rules.model.job_names import OF_A_LOG
 from epicenter.rules.model.records import Origin
+from epicenter.rules.placement.pods import job_in_name
 
 MAX_FOLDERS: Final = 4
 """At most this many folders above a file count, when the user named the file itself."""
@@ -29,6 +30,8 @@ _JOB = re.compile(r"(?:job|slurm)[-_]?(?P<id>\d{1,10}(?:_\d{1,6})?)(?=$|[-_.])",
 _NAME_AND_ID = re.compile(r"[A-Za-z][\w.-]*?[-_.](?P<id>\d{4,10}(?:_\d{1,6})?)$", re.ASCII)
 _TORCHRUN_ID = re.compile(r"(?P<id>\d{3,10})_[a-z0-9_]{8}$")
 _ATTEMPT = re.compile(r"attempt_\d{1,6}$")
+_POD_FOLDER = re.compile(r"[a-z0-9-]{1,63}_(?P<pod>[a-z0-9][a-z0-9.-]{0,252})_[0-9a-f-]{32,36}$")
+_POD_FILE = re.compile(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,252})_[a-z0-9-]{1,63}_[a-z0-9-]{1,63}-[0-9a-f]{64}$")
 _RANK = re.compile(r"(?:^|(?<!local)[-_.])rank[-_]?(?P<rank>\d{1,7})(?=$|[-_.])", re.IGNORECASE)
 _NODE = re.compile(
     r"(?:(?:node|nid|host|dgx|hgx|compute|cn|(?:gb|[abh])\d00|mi\d{3}x?)(?:[-_]?[a-z]{1,2})?"
@@ -72,10 +75,11 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
     """
     stem, folders = _stem(file), _folders(file, root)
     is_system = bool(_SYSTEM.search(stem))
-    job = "" if is_system else _job_of_file(file, stem) or _job_of_folders(folders)
+    job = "" if is_system else _job_of_pod(stem, folders) or _job_of_file(file, stem) or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
     is_process = any(map(_PROCESS.match, (stem, *folders)))
-    is_part = node != "" or rank is not None or _attempt_rank(folders) is not None or is_process
+    is_in_pod = bool(_job_of_pod(stem, folders))
+    is_part = node != "" or rank is not None or _attempt_rank(folders) is not None or is_process or is_in_pod
     origin = Origin(job=job, node=node, rank=rank, is_system=is_system, log=str(file))
     if origin.rank is None and not node:
         origin = msgspec.structs.replace(origin, rank=_attempt_rank(folders))
@@ -93,6 +97,12 @@ def _folders(file: Path, root: Path) -> tuple[str, ...]:
     if root == file:
         return tuple(part for part in file.parent.parts[-MAX_FOLDERS:] if part not in ("/", "..", "."))
     return (root.resolve().name, *file.relative_to(root).parent.parts)
+
+
+def _job_of_pod(stem: str, folders: Sequence[str]) -> str:
+    """The job of a pod whose log kubelet (`/var/log/pods`) or its links (`/var/log/containers`) name; else empty."""
+    found = _POD_FILE.match(stem) or next(filter(None, map(_POD_FOLDER.match, reversed(folders))), None)
+    return job_in_name(found["pod"]) if found else ""
 
 
 def _job_of_file(file: Path, stem: str) -> str:

@@ -173,7 +173,10 @@ SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, log="A.out")
         pytest.param("[ 12.345678] x", Origin(job="a", node="n5"), ("n5", "", None), id="kernel"),
         pytest.param("Mar  2 09:00:05 n4 sshd[3]: x", Origin(job="log:a"), ("n4", "", None), id="gathered-by-syslog"),
         pytest.param('{"message":"x"}', SRUN, ("key", "A", None), id="envelope-in-the-log-of-a-job"),
-        pytest.param('{"message":"x"}', Origin(job="log:a", node="n5"), ("key", "", None), id="envelope"),
+        pytest.param('{"message":"x"}', Origin(job="log:a", node="n5"), ("n5", "log:a", None), id="envelope"),
+        pytest.param(
+            '{"message":"x","host":"n9"}', Origin(job="log:a", node="n5"), ("n9", "", None), id="envelope-of-a-node"
+        ),
         pytest.param('{"message":"x","source":"kernel"}', SRUN, ("key", "", None), id="envelope-of-a-kernel"),
     ],
 )

@@ -25,6 +25,7 @@ def origin_of_log(tmp_path: Path, text: str, origin: Origin = FILE_ORIGIN) -> Or
         "SLURM_JOB_ID=7877",
         "export SLURM_JOB_ID=7877",
         "JOB_ID: 7877",
+        "[2026-03-02 09:00:00] launch | JOB_ID=7877 NNODES=12 NODE_RANK=6",
         "0: SLURM_JOBID=7877",
         "Job ID: 7877",
         "srun: Force Terminated StepId=7877.0",
@@ -38,7 +39,9 @@ def test_a_line_names_the_job_of_the_whole_file(tmp_path: Path, line: str) -> No
     assert (origin.job, origin.is_of_a_job) == ("7877", True)
 
 
-@pytest.mark.parametrize("line", ["job id: 01000000", "MY_JOB_ID_FILE=7877", "StepId=7877.0", "job_ids=7877"])
+@pytest.mark.parametrize(
+    "line", ["job id: 01000000", "MY_JOB_ID_FILE=7877", "StepId=7877.0", "job_ids=7877", "waits for JOB_ID=7877"]
+)
 def test_other_numbers_are_no_job(tmp_path: Path, line: str) -> None:
     assert origin_of_log(tmp_path, f"{line}\n") == FILE_ORIGIN
 
@@ -57,7 +60,19 @@ def test_the_last_lines_name_the_job_too(tmp_path: Path) -> None:
 def test_envelopes_and_the_logs_of_machines_are_left_as_they_are(tmp_path: Path) -> None:
     system = Origin(is_system=True)
     assert origin_of_log(tmp_path, "JOB_ID=7877\n", system) == system
-    assert origin_of_log(tmp_path, '{"message":"x"}\nJOB_ID=7877\n') == FILE_ORIGIN
+    assert origin_of_log(tmp_path, '{"message":"JOB_ID=7877","host":"n1"}\n') == FILE_ORIGIN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"log":"SLURM_JOB_ID=7877\\n","stream":"stdout","time":"2026-03-02T09:00:00.1Z"}\n',
+        '{"log": "SLURM_JOB_ID=7877\\n", "stream": "stdout", "time": "2026-03-02T09:00:00.1Z"}\n',
+        "2026-03-02T09:00:00.123456789Z stdout F SLURM_JOB_ID=7877\n",
+    ],
+)
+def test_the_lines_inside_the_log_of_a_container_name_its_job(tmp_path: Path, line: str) -> None:
+    assert origin_of_log(tmp_path, line).job == "7877"
 
 
 def test_under_torchrun_a_task_is_a_node(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from epicenter.rules.model.job_names import is_named_job
         ("job-7877/node0007/worker.log", "7877"),
         ("7877_x1y2z3w4/attempt_0/3/stderr.log", "7877"),
         ("outputs/7877/slurm-7878.out", "7878"),
+        ("n1/ml_llama-7b-worker-3_11afd6dd-6a05-4af3-ade9-daabe6449f03/pytorch/0.log", "llama-7b"),
+        (f"n1/llama-7b-0-x7k2p_ml_pytorch-{'5e' * 32}.log", "llama-7b"),
     ],
 )
 def test_the_job_is_read_from_the_nearest_name(path: str, job: str) -> None:
