@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -30,7 +30,8 @@ from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.rules.placement.completion import completed
+from epicenter.rules.placement.completion import completed, is_named_by_slurm
+from epicenter.rules.placement.host_names import HostNames
 from epicenter.rules.report.changes import ChangedIncidents
 
 ENDS: Final = (
@@ -39,7 +40,16 @@ ENDS: Final = (
 )
 """Classes that report the end of the job or its launcher: missing logs after them mean nothing."""
 
+KILLED_TASKS: Final = ("slurm.task_killed",)
+"""Rules of kills that the scheduler orders itself once it has cancelled the step."""
+
+CONTROLLERS: Final = ("scheduler",)
+"""Sources whose lines come from another node than the job's."""
+
 MAX_KEPT_WINDOWED: Final = 10_000
+
+
+Named = TypeVar("Named", bound=Signal | RankPlacement | Heartbeat)
 
 
 class Counts(msgspec.Struct):
@@ -62,6 +72,7 @@ class EngineState(msgspec.Struct):
     lifecycle: Lifecycle = msgspec.field(default_factory=Lifecycle, name="life")
     liveness: LivenessWatch = msgspec.field(default_factory=LivenessWatch, name="silence")
     detectors: DetectorState = msgspec.field(default_factory=DetectorState)
+    host_names: HostNames = msgspec.field(default_factory=HostNames)
     skew: ClockSkew = msgspec.field(default_factory=ClockSkew)
     counts: Counts = msgspec.field(default_factory=Counts)
 
@@ -217,16 +228,19 @@ class Engine:
             self._state.counts.unknown += 1
             return
         placement = self._state.lifecycle.correlator.placement
-        signal = completed(signal_of(self._rules, match), placement, match.event.pod)
+        signal = self._with_host(signal_of(self._rules, match))
+        signal = self._with_host(completed(signal, placement, match.event.pod))
         signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of(signal), placement.pids_of)
         if signal.role in QUIET_ROLES:
             self._mark_changed(self._state.lifecycle.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
             self._detect(signal)
             return
+        if signal.rule in KILLED_TASKS and self._state.liveness.was_cancelled(signal.cluster, signal.job):
+            signal = msgspec.structs.replace(signal, role="teardown")
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
             origin = (signal.cluster, signal.job, signal.node)
             self._on_verdicts(self._state.liveness.end(*origin, end_of(signal), signal.event_time_ns))
-        self._on_placement(signal.cluster, signal.node, signal.job, signal.event_time_ns)
+        self._place(signal, match.event.source)
         if signal.role == "root":
             jobs = self._state.lifecycle.correlator.jobs_of(signal)
             self._state.liveness.record_root_cause(signal.cluster, jobs, signal.event_time_ns)
@@ -249,6 +263,14 @@ class Engine:
     def _on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> None:
         self._mark_changed(self._state.lifecycle.correlator.on_placement(cluster, node, job, time_ns))
 
+    def _place(self, signal: Signal, source: str) -> None:
+        """The job runs on the signal's node; one that Slurm only names may not have logged."""
+        if is_named_by_slurm(signal) and signal.job and signal.node:
+            named = RankPlacement(signal.event_time_ns, signal.cluster, signal.job, signal.node, is_listed=True)
+            self._mark_changed(self._state.lifecycle.correlator.on_listed_node(named))
+        elif source not in CONTROLLERS:
+            self._on_placement(signal.cluster, signal.node, signal.job, signal.event_time_ns)
+
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
         self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, self._reports_every))
@@ -261,14 +283,26 @@ class Engine:
         progress = self._state.liveness.progress(cluster, job)
         return progress.reports_every_ns if progress else 0
 
+    def _with_host(self, of: Named) -> Named:
+        """With the first name of its node."""
+        name = self._state.host_names.name_of(of.cluster, of.node)
+        return of if name == of.node else msgspec.structs.replace(of, node=name)
+
     def _on_rank_placement(self, rank_placement: RankPlacement) -> None:
+        rank_placement = self._with_host(rank_placement)
+        if rank_placement.is_listed and rank_placement.job:
+            self._mark_changed(self._state.lifecycle.correlator.on_listed_node(rank_placement))
+            self._state.liveness.list_node(rank_placement)
+            return
         self._state.lifecycle.correlator.placement.record(rank_placement)
         if rank_placement.node and not rank_placement.address:
             self._on_placement(rank_placement.cluster, rank_placement.node, rank_placement.job, rank_placement.time_ns)
 
     def _on_heartbeat(self, heartbeat: Heartbeat) -> None:
+        heartbeat = self._with_host(heartbeat)
         self._record_progress()
-        self._on_placement(heartbeat.cluster, heartbeat.node, heartbeat.job, heartbeat.event_time_ns)
+        if heartbeat.source not in CONTROLLERS:
+            self._on_placement(heartbeat.cluster, heartbeat.node, heartbeat.job, heartbeat.event_time_ns)
         if type(heartbeat) is Step or type(heartbeat) is Advanced:
             self._on_progress(heartbeat)
         else:

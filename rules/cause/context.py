@@ -14,14 +14,20 @@ JobRank = tuple[str, int]
 class IncidentContext:
     """Everything by job, node or (job, rank); what is unknown has no key.
 
-    `seen_ranks_by_job` are the ranks that had lines. `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those
-    where a log is cut off within a line; each is None where it is not tracked.
+    `seen_ranks_by_job` are the ranks that a banner places, `speaking_ranks_by_job` those whose own lines were seen. The
+    logs of `mute_nodes_by_job` stopped while the job trained on; those of `unheard_nodes_by_job`, which its list of
+    hosts names, never came. `node_count_by_job` is how many nodes its launchers wait for. `kernel_nodes` are the nodes
+    with a kernel log, `cut_nodes` those where a log is cut off within a line; each is None where it is not tracked.
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)
     seen_ranks_by_job: Mapping[str, Collection[int]] = field(default_factory=dict)
+    speaking_ranks_by_job: Mapping[str, Collection[int]] = field(default_factory=dict)
     node_of_rank: Mapping[JobRank, str] = field(default_factory=dict)
     nodes_by_job: Mapping[str, Collection[str]] = field(default_factory=dict)
+    mute_nodes_by_job: Mapping[str, Collection[str]] = field(default_factory=dict)
+    unheard_nodes_by_job: Mapping[str, Collection[str]] = field(default_factory=dict)
+    node_count_by_job: Mapping[str, int] = field(default_factory=dict)
     loss_by_job: Mapping[str, JobLoss] = field(default_factory=dict)
     kernel_nodes: Collection[str] | None = None
     cut_nodes: Collection[str] | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
 from msgspec import structs
 
+from epicenter.rules.cause.absence import Sources, absence, node_finder
 from epicenter.rules.cause.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, NamedBy, Row
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.model.signals import Signal
@@ -44,7 +45,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """The rank never reported the timeout, although `reported` of the job's `members` did."""
+    """The rank never reported the timeout, although `reported` of the `members` that should have did."""
 
     kind: ClassVar[SuspectKind] = "absent"
     reported: int
@@ -146,14 +147,15 @@ def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> l
     """The suspects of every job, strongest evidence first, then by job and rank.
 
     The strongest evidence is a report that names ranks. Then comes a rank that never reported the timeout, among those
-    up to the world size, those seen before, and those below the highest that reported; then another operation or size
-    in the same collective; then a rank that enqueued, or at least completed, less than the others of its process group.
-    Evidence against more than half of the ranks is ignored, and so are scattered gaps.
+    that should have (`absence`); then another operation or size in the same collective; then a rank that enqueued, or
+    at least completed, less than the others of its process group. Evidence against more than half of the ranks is
+    ignored.
     """
     found: list[Suspect] = []
     for job in table.jobs():
         members = _members(table, job, context)
-        of_job = [*_named(table, job, members), *_absent(table, job, members), *_out_of_step(table, job)]
+        absent = _absent(table, job, members, context)
+        of_job = [*_named(table, job, members), *absent, *_out_of_step(table, job)]
         found += _first_of_each_rank(of_job)[:MAX_SUSPECTS]
     return sorted(found, key=lambda suspect: (KINDS.index(suspect.kind), suspect.job, suspect.rank))
 
@@ -162,36 +164,37 @@ def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CON
     """The suspects with the strongest evidence, with their nodes; None without any.
 
     If the placement of a rank is unknown, a rank between two ranks of one node is assumed to run there too, and ranks
-    that never reported are assumed to run on the only node of the job without a report.
+    that never reported are assumed to run on the only node of the job without a rank whose place is known.
     """
     found = suspects(table, context)
     if not found:
         return None
     first = found[0]
     chosen = [suspect for suspect in found if (suspect.job, suspect.kind) == (first.job, first.kind)]
-    nodes = _nodes_by_rank(table, first.job)
-    nodes |= {rank: node for (job, rank), node in context.node_of_rank.items() if job == first.job}
-    silent = set(context.nodes_by_job.get(first.job, ())) - set(nodes.values())
-    fallback = silent.pop() if first.kind == "absent" and len(silent) == 1 else ""
+    node_of = node_finder(_nodes_by_rank(table, first.job, context))
+    silent = _sources(table, first.job, context).silent_nodes
+    fallback = next(iter(silent)) if first.kind == "absent" and len(silent) == 1 else ""
     return Suspects(
-        tuple(replace(suspect, node=suspect.node or _near(nodes, suspect.rank) or fallback) for suspect in chosen)
+        tuple(replace(suspect, node=suspect.node or node_of(suspect.rank) or fallback) for suspect in chosen)
     )
 
 
-def _near(nodes: Mapping[int, str], rank: int) -> str:
-    """The rank's node, or else the node of both its neighbours: launchers number ranks node by node."""
-    if rank in nodes:
-        return nodes[rank]
-    below = max((other for other in nodes if other < rank), default=None)
-    above = min((other for other in nodes if other > rank), default=None)
-    if below is None or above is None or nodes[below] != nodes[above]:
-        return ""
-    return nodes[below]
+def _sources(table: CollectiveTable, job: str, context: IncidentContext) -> Sources:
+    """Where the job's lines come from; `silent_nodes` have no rank whose place is known."""
+    mute = frozenset(context.mute_nodes_by_job.get(job, ())) | set(context.unheard_nodes_by_job.get(job, ()))
+    placed = set(_nodes_by_rank(table, job, context).values())
+    return Sources(
+        speakers=frozenset(context.speaking_ranks_by_job.get(job, ())),
+        placed=frozenset(context.seen_ranks_by_job.get(job, ())),
+        silent_nodes=frozenset(context.nodes_by_job.get(job, ())) - placed - mute,
+        mute_nodes=mute,
+    )
 
 
-def _nodes_by_rank(table: CollectiveTable, job: str) -> dict[int, str]:
+def _nodes_by_rank(table: CollectiveTable, job: str, context: IncidentContext) -> dict[int, str]:
     places = [(row.place, rank) for rows in table.groups(job).values() for rank, row in rows.items() if row.place]
-    return {rank: place[1] for place, rank in sorted(places, reverse=True)}
+    of_rows = {rank: place[1] for place, rank in sorted(places, reverse=True)}
+    return of_rows | {rank: node for (other, rank), node in context.node_of_rank.items() if other == job}
 
 
 def _first_of_each_rank(found: list[Suspect]) -> list[Suspect]:
@@ -212,11 +215,6 @@ def _is_minority(count: int, of: int) -> bool:
     return 0 < 2 * count <= of
 
 
-def _is_scattered(ranks: Sequence[int], of: int) -> bool:
-    """Whether these are neither few nor adjacent: then lines are missing rather than ranks."""
-    return bool(ranks) and 4 * len(ranks) > of and ranks[-1] - ranks[0] >= len(ranks)
-
-
 def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
     named = table.named_by_job.get(job, {})
     if not _is_minority(len(named), len(members)):
@@ -224,13 +222,12 @@ def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]
     return [Suspect(job, rank, Named(named[rank])) for rank in sorted(named)]
 
 
-def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
+def _absent(table: CollectiveTable, job: str, members: set[int], context: IncidentContext) -> list[Suspect]:
     reported = {rank for rows in table.groups(job).values() for rank in rows}
-    absent = sorted(members - reported)
-    if not reported or not _is_minority(len(absent), len(members)) or _is_scattered(absent, len(members)):
-        return []
-    evidence = Absent(len(reported), len(members))
-    return [Suspect(job, rank, evidence) for rank in absent]
+    node_of = node_finder(_nodes_by_rank(table, job, context))
+    found = absence(reported, members, node_of, _sources(table, job, context))
+    evidence = Absent(len(reported), found.expected)
+    return [Suspect(job, rank, evidence) for rank in found.ranks]
 
 
 def _out_of_step(table: CollectiveTable, job: str) -> list[Suspect]:

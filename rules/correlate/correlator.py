@@ -27,6 +27,7 @@ from epicenter.rules.correlate.unattached import UnattachedSignals
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.ledger import Joined
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -83,6 +84,11 @@ class Correlator(msgspec.Struct):
             return []
         is_new = self.placement.observe(cluster, node, job, time_ns)
         return self._link(cluster, node, job, time_ns) if is_new else []
+
+    def on_listed_node(self, listed: RankPlacement) -> list[IncidentState]:
+        """As `on_placement`, for a node that a list of the job's hosts names: it may have no lines."""
+        is_new = self.placement.list_node(listed)
+        return self._link(listed.cluster, listed.node, listed.job, listed.time_ns) if is_new else []
 
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that a signal affects: its own, otherwise those on its node; none if it is about another process."""

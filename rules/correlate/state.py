@@ -31,7 +31,8 @@ MAX_KEPT_CHANGES: Final = 50
 class AtOnset(msgspec.Struct, frozen=True):
     """The progress of a job when its incident first included it; None is unknown.
 
-    Snapshots write -1 for an unknown step and 0 for any other unknown number; the fields are the values as written.
+    Snapshots write -1 for an unknown step and 0 for any other unknown number; the fields are the values as written. The
+    logs of `mute_nodes` had stopped while the job trained on. `node_count` is how many nodes its launchers wait for.
     """
 
     written_step: int = msgspec.field(default=-1, name="last_step")
@@ -39,6 +40,8 @@ class AtOnset(msgspec.Struct, frozen=True):
     written_pace_ns: int = msgspec.field(default=0, name="pace_ns")
     written_saved_step: int = msgspec.field(default=-1, name="saved_step")
     written_gpus: int = msgspec.field(default=0, name="gpus")
+    mute_nodes: tuple[str, ...] = ()
+    node_count: int = 0
 
     @classmethod
     def of(cls, progress: JobProgress | None, gpus: int | None) -> AtOnset:

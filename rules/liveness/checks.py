@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from epicenter.rules.liveness.state import JobWatch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
-from epicenter.rules.liveness.verdict import SHIPPER_SILENT, STRAGGLER, Finding, laggard
+from epicenter.rules.liveness.verdict import SHIPPER_SILENT, STRAGGLER, Finding, laggard, who_of
 from epicenter.rules.model.times import NS_PER_S
 
 
@@ -34,7 +34,7 @@ def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:
     if not member or not falls_back or watch.is_straggling:
         return None
     watch.is_straggling = True
-    who = f"rank {member.rank} on {member.node}" if member.rank is not None else member.node
+    who = who_of(member.node, member.rank)
     text = f"{who} is at step {member.step} and still advances, while the others are at step {last}"
     return Finding(STRAGGLER, member.node, member.rank, text, member.abreast_ns)
 

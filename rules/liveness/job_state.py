@@ -29,6 +29,10 @@ _VAGUENESS: Final = (JobEnd.UNKNOWN, JobEnd.TERMINATED, JobEnd.FAILED)
 """Ends that a later line may correct, the vaguest first."""
 
 
+CANCELLATIONS: Final = (JobEnd.CANCELLED, JobEnd.TIME_LIMIT, JobEnd.PREEMPTED, JobEnd.EVICTED)
+"""Ends by the scheduler, which then kills what still runs."""
+
+
 def end_of(signal: Signal) -> JobEnd:
     """How the job ended according to a line that reports its end."""
     if signal.role == "finished":

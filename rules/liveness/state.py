@@ -9,6 +9,7 @@ import msgspec
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.model.heartbeats import Heartbeat, NodeCount, Step, WorldSize
 from epicenter.rules.model.ledger import JobEnd, JobPhase
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
 
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
@@ -36,11 +37,12 @@ class Member(msgspec.Struct, array_like=True):
 class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
-    `nodes` have had lines of the job. `attempt_ns` is the first step since it last went back to a checkpoint.
-    `ranks_placed` are the ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts.
-    `verdict` is the current one. `suspect` is the rank that lagged at the last check, at `suspect_step`, `suspect_lag`
-    steps behind: a rank with a slow clock lags too, but does not fall further behind. `named_node` and `named_rank` are
-    those of the newest verdict, `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`.
+    `nodes` have had lines of the job's workers. `attempt_ns` is the first step since it last went back to a checkpoint.
+    `ranks_placed` are the ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts,
+    `listed` are their names, where a list has them. `verdict` is the current one. `suspect` is the rank that lagged at
+    the last check, at `suspect_step`, `suspect_lag` steps behind: a rank with a slow clock lags too, but does not fall
+    further behind. `named_node` and `named_rank` are those of the newest verdict, `verdict_text` its evidence.
+    `shown_phase` is that of the newest `JobState`.
     """
 
     progress: JobProgress
@@ -48,6 +50,7 @@ class JobWatch(msgspec.Struct):
     nodes: set[str] = set()
     world_size: int = 0
     node_count: int = 0
+    listed: set[str] = set()
     ranks_placed: set[int] = set()
     first_ns: int = 0
     attempt_ns: int = 0
@@ -71,7 +74,7 @@ class JobWatch(msgspec.Struct):
         """Record that the job is alive on a node."""
         self.first_ns = self.first_ns or heartbeat.event_time_ns
         self.last_seen_ns = max(self.last_seen_ns, heartbeat.event_time_ns)
-        if heartbeat.node and len(self.nodes) < MAX_PLACES:
+        if heartbeat.node and heartbeat.source == "worker" and len(self.nodes) < MAX_PLACES:
             self.nodes.add(heartbeat.node)
 
     def place(self, heartbeat: WorldSize | NodeCount) -> None:
@@ -81,6 +84,14 @@ class JobWatch(msgspec.Struct):
         else:
             self.node_count = max(self.node_count, heartbeat.nodes)
             self.placed_ns = self.placed_ns or heartbeat.event_time_ns
+
+    def list_node(self, listed: RankPlacement) -> None:
+        """Record a node that a list of the job's hosts names."""
+        self.first_ns = self.first_ns or listed.time_ns
+        self.last_seen_ns = max(self.last_seen_ns, listed.time_ns)
+        self.placed_ns = self.placed_ns or listed.time_ns
+        if len(self.listed) < MAX_PLACES:
+            self.listed.add(listed.node)
 
     def _place_rank(self, heartbeat: WorldSize) -> None:
         if heartbeat.world_size > self.world_size:
@@ -118,8 +129,6 @@ def node_key(cluster: str, node: str) -> str:
     return f"{cluster}{_KEY_BREAK}{node}"
 
 
-def new_watch(heartbeat: Heartbeat) -> JobWatch:
+def new_watch(of: Heartbeat | RankPlacement) -> JobWatch:
     """The state of a new job."""
-    return JobWatch(
-        JobProgress(STALL_FLOOR_NS, heartbeat.cluster, heartbeat.job, "" if heartbeat.job else heartbeat.node)
-    )
+    return JobWatch(JobProgress(STALL_FLOOR_NS, of.cluster, of.job, "" if of.job else of.node))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
 import msgspec
 
+from epicenter.rules.liveness.mute import REPORTS_TO_COUNT as REPORTS_TO_COUNT
+from epicenter.rules.liveness.mute import mute_nodes
 from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.liveness.roll_call import roll_call
 from epicenter.rules.liveness.state import JobWatch, Member, node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams, chance_gaps
 from epicenter.rules.model.signals import Signal
@@ -49,7 +52,6 @@ _VERDICT_OF_CLASS: Final = {
 QUIET_START_NS: Final = 300 * NS_PER_S
 """A job whose workers logged within this time is still starting."""
 
-REPORTS_TO_COUNT: Final = 3
 MAX_CUTS: Final = 3
 """If lines of a node are cut off in more seconds than this, that is its usual output and means nothing."""
 
@@ -140,11 +142,12 @@ def _is_cluster_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], now_
 
 def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding:
     """The best explanation now for a stopped job."""
-    active = _active_nodes(watch, streams, now_ns)
+    mute = mute_nodes(watch, streams)
+    active = _active_nodes(watch, streams, now_ns, mute)
     return (
         _silent_node(watch, active, now_ns)
         or _cut_line(watch.progress, active, now_ns)
-        or _rank_behind(watch)
+        or _rank_behind(watch, mute)
         or _silent_workers(watch, active, now_ns)
         or _hung(watch)
     )
@@ -196,10 +199,12 @@ def _are_few(silent: Sequence[str], active: Mapping[str, NodeStreams]) -> bool:
     return 0 < len(silent) <= max(1, len(active) // 4) and len(silent) < len(active)
 
 
-def _active_nodes(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> dict[str, NodeStreams]:
-    """The nodes of the job's newest attempt: those with lines since it began."""
+def _active_nodes(
+    watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int, mute: Collection[str]
+) -> dict[str, NodeStreams]:
+    """The nodes of the job's newest attempt: those with lines since it began, without the `mute`."""
     since_ns = watch.attempt_ns
-    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes}
+    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes if node not in mute}
     return {node: of_node for node, of_node in of_job.items() if of_node and of_node.was_active(since_ns, now_ns)}
 
 
@@ -212,16 +217,16 @@ def _cut_line(progress: JobProgress, active: Mapping[str, NodeStreams], now_ns: 
     return None
 
 
-def _rank_behind(watch: JobWatch) -> Finding | None:
+def _rank_behind(watch: JobWatch, mute: Collection[str]) -> Finding | None:
     """One rank, or the ranks of one node, that had kept up and now lack the step that the others have."""
-    members = kept_up(watch)
+    members = [member for member in kept_up(watch) if member.node not in mute]
     behind = [member for member in members if member.step < watch.progress.written_last_step]
     if not behind or len({member.node for member in behind}) > 1 or 2 * len(behind) > len(members):
         return None
     lowest = min(behind, key=lambda member: (member.step, member.step_ns, -1 if member.rank is None else member.rank))
     ahead_ns = max(member.step_ns for member in members if member.step == watch.progress.last_step)
     rank = lowest.rank if len(behind) == 1 else None
-    who = f"rank {rank} on {lowest.node}" if rank is not None else lowest.node
+    who = who_of(lowest.node, rank)
     others, last = len(members) - len(behind), watch.progress.last_step
     if lowest.step_ns > ahead_ns:
         text = f"{who} still advances at step {lowest.step}, while {others} others wait at step {last}"
@@ -231,7 +236,10 @@ def _rank_behind(watch: JobWatch) -> Finding | None:
 
 
 def not_started(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
-    """Ranks, or otherwise nodes, that never started; None if more than half are missing, or if the job still logs."""
+    """Ranks, or otherwise nodes, that never started; None if more than half are missing, or if the job still logs.
+
+    That only one node logs may be the job's way.
+    """
     nodes = [streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes]
     if any(of_node and of_node.worker.activity(now_ns - QUIET_START_NS, now_ns) for of_node in nodes):
         return None
@@ -240,10 +248,16 @@ def not_started(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int
         shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
         text = f"no first step; {len(missing)} of {watch.world_size} ranks never started: {shown}"
         return Finding(NEVER_STARTED, rank=missing[0] if len(missing) == 1 else None, text=text)
-    absent = watch.node_count - len(watch.nodes)
-    if 0 < absent <= watch.node_count // 2:
-        return Finding(NEVER_STARTED, text=f"no first step; {absent} of {watch.node_count} nodes never logged")
+    call = roll_call(watch)
+    if 0 < call.missing <= call.expected // 2 and len(watch.nodes) > 1:
+        return Finding(NEVER_STARTED, call.names[0] if len(call.names) == 1 else "", text=f"no first step; {call}")
     return None
+
+
+def who_of(node: str, rank: int | None) -> str:
+    """`rank 3 on node0001`, as far as both are known."""
+    place = f" on {node}" if node else ""
+    return f"rank {rank}{place}" if rank is not None else node or "a rank of an unknown node"
 
 
 def kept_up(watch: JobWatch) -> list[Member]:

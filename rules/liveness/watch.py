@@ -10,7 +10,7 @@ import msgspec
 
 from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_steps
 from epicenter.rules.liveness.declared import Declared
-from epicenter.rules.liveness.job_state import ADVANCING
+from epicenter.rules.liveness.job_state import ADVANCING, CANCELLATIONS
 from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
 from epicenter.rules.liveness.retention import HOUR_NS, forget_jobs, forget_streams
 from epicenter.rules.liveness.state import JobWatch, job_key, new_watch, node_key
@@ -51,6 +51,7 @@ from epicenter.rules.model.heartbeats import (
     WorldSize,
 )
 from epicenter.rules.model.ledger import JobEnd
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
 
 INACTIVE_NS: Final = 3600 * NS_PER_S
@@ -116,6 +117,16 @@ class LivenessWatch(Declared):
             self.show(key, watch, heartbeat.event_time_ns)
         return HeartbeatEffect(True, is_new_attempt, verdicts)
 
+    def list_node(self, listed: RankPlacement) -> None:
+        """Record a node that a list of a job's hosts names: it should log."""
+        key = job_key(listed.cluster, listed.job, "")
+        watch = self.jobs.get(key)
+        if watch is None:
+            watch = self.jobs[key] = new_watch(listed)
+        if not (watch.listed or watch.world_size or watch.node_count):
+            set_start_timer(self.timers, key, listed.time_ns)
+        watch.list_node(listed)
+
     def record_root_cause(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
         """A line reported a root cause that concerns these jobs: their next pause is not an ordinary one."""
         for key in sorted(job_key(cluster, job, "") for job in jobs):
@@ -128,6 +139,11 @@ class LivenessWatch(Declared):
         """Whether a further step of the job counts as recovery: not while a straggler holds it back."""
         watch = self.jobs.get(job_key(cluster, job, node))
         return watch is None or not watch.is_straggling
+
+    def was_cancelled(self, cluster: str, job: str) -> bool:
+        """Whether the scheduler has ended the job or its step: from then on it kills the tasks that still run."""
+        watch = self.jobs.get(job_key(cluster, job, ""))
+        return watch is not None and watch.progress.has_ended and watch.end in CANCELLATIONS
 
     def end(self, cluster: str, job: str, node: str, end: JobEnd, time_ns: int) -> list[Verdict]:
         """The job or its scheduler reported its end: from now on missing logs mean nothing. Returns the last verdicts.
@@ -187,7 +203,7 @@ class LivenessWatch(Declared):
         return self.streams.setdefault(node_key(heartbeat.cluster, heartbeat.node), NodeStreams())
 
     def _place(self, key: str, watch: JobWatch, heartbeat: WorldSize | NodeCount) -> None:
-        if not watch.world_size and not watch.node_count:
+        if not (watch.listed or watch.world_size or watch.node_count):
             set_start_timer(self.timers, key, heartbeat.event_time_ns)
         watch.place(heartbeat)
         watch.progress.has_finished = False

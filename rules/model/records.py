@@ -92,7 +92,8 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `gpu` is its PCI address. `is_start`: the banner begins an attempt, so its world size counts even if it is smaller
     than before. `address` is another name of `node`; `pod` is one of the job's; `pid` is the rank's process id, 0 if
-    unknown. Other numbers that the banner lacks are None.
+    unknown. `is_listed`: a list of the job's hosts names the node, which may have no lines. Other numbers that the
+    banner lacks are None.
     """
 
     time_ns: int
@@ -107,6 +108,7 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     address: str = ""
     pod: str = ""
     pid: int = 0
+    is_listed: bool = False
 
     def written(self) -> RankPlacement:
         """As messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""

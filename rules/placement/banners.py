@@ -72,7 +72,7 @@ def _hosts(placement: RankPlacement, text: str) -> Iterator[RankPlacement]:
         hosts = expand(text)
     except ValueError:
         return
-    yield from (_with(placement, node=host, world_size=None) for host in hosts)
+    yield from (_with(placement, node=host, world_size=None, is_listed=True) for host in hosts)
 
 
 def _with(rank_placement: RankPlacement, **changes: object) -> RankPlacement:

@@ -29,7 +29,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     """The signal with its job, rank and node, as far as the placement has them; `pod` is the one that it is about.
 
     If a line names nodes in a list (`node[0001,0003]`), its node is the first of them. If a line without a rank names a
-    single task of srun or JAX (`task:7`), that is its rank.
+    single task of srun or JAX (`task:7`), that is its rank, unless launchers start the ranks.
     """
     pod = pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]
     if pod and not signal.job:
@@ -38,7 +38,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     if pod and not node:
         node = placement.pods.node_of(signal.cluster, pod)
     if rank is None:
-        rank = _named_rank(signal)
+        rank = _named_rank(signal, placement)
     if not node and rank is not None and signal.job:
         node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
     if rank is None and signal.gpu and node:
@@ -60,6 +60,11 @@ def nodes_of(signal: Signal) -> tuple[str, ...]:
     own = (signal.node,) if signal.node else ()
     listed = _listed(signal)
     return (*own, *(node for node in listed if node != signal.node)) if listed else own
+
+
+def is_named_by_slurm(signal: Signal) -> bool:
+    """Whether a line of Slurm names the node, so that it may come from another one."""
+    return bool(signal.fields.get(NODES_FIELD) or (signal.fields.get(TASKS_FIELD) and signal.fields.get(NODE_FIELD)))
 
 
 def _named_node(signal: Signal, placement: Placement) -> str:
@@ -85,12 +90,20 @@ def _listed(signal: Signal) -> tuple[str, ...]:
         return ()
 
 
-def _named_rank(signal: Signal) -> int | None:
+def _named_rank(signal: Signal, placement: Placement) -> int | None:
     tasks = signal.fields.get(TASKS_FIELD, "")
     if _ONE_TASK.fullmatch(tasks):
-        return int(tasks)
+        return int(tasks) if _is_rank(int(tasks), signal, placement) else None
     named = set(_jax_tasks(signal, tasks))
     return named.pop() if len(named) == 1 else None
+
+
+def _is_rank(task: int, signal: Signal, placement: Placement) -> bool:
+    """Whether a task of srun is the rank of this number, not a launcher that starts all ranks of its node."""
+    if placement.is_of_launcher(signal.cluster, signal.job, task):
+        return False
+    node = placement.node_of(signal.cluster, signal.job, task, signal.event_time_ns)
+    return node in ("", signal.node) or not signal.node
 
 
 def _jax_tasks(signal: Signal, tasks: str) -> Iterator[int]:

@@ -42,12 +42,14 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 class JobPlaces(msgspec.Struct):
     """The nodes of one job with the time of its newest line there, its world sizes, and where its ranks run.
 
-    For each rank, and for the world size, it has the newest `MAX_KEPT_VERSIONS` versions, oldest first. It has the
-    newest `MAX_KEPT_PIDS` process ids of each node.
+    `listed_ns_by_node` are the nodes that a list of the job's hosts names. For each rank, and for the world size, it
+    has the newest `MAX_KEPT_VERSIONS` versions, oldest first. It has the newest `MAX_KEPT_PIDS` process ids of each
+    node.
     """
 
     last_ns: int = 0
     last_ns_by_node: dict[str, int] = msgspec.field(default_factory=dict, name="heard_ns_by_node")
+    listed_ns_by_node: dict[str, int] = {}
     worlds: list[tuple[int, int]] = []
     versions_by_rank: dict[int, list[Version]] = {}
     ranks_by_node: dict[str, set[int]] = {}
@@ -81,6 +83,11 @@ class JobPlaces(msgspec.Struct):
 
     def forget_before(self, oldest_ns: int) -> None:
         """Forget the nodes where the job has had no lines since then, and rank placements that no version has."""
+        self.listed_ns_by_node = {
+            node: listed_ns
+            for node, listed_ns in self.listed_ns_by_node.items()
+            if listed_ns >= oldest_ns or node in self.last_ns_by_node
+        }
         self.last_ns_by_node = {node: last_ns for node, last_ns in self.last_ns_by_node.items() if last_ns >= oldest_ns}
         self.pids_by_node = {node: pids for node, pids in self.pids_by_node.items() if node in self.last_ns_by_node}
         if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):
@@ -117,6 +124,8 @@ class JobPlaces(msgspec.Struct):
             -1 if rank_placement.local_rank is None else rank_placement.local_rank,
         )
         node = node or (current.node if current else "")
+        if current and current.node == node and rank_placement.world_size == self.world_at(rank_placement.time_ns):
+            current.world_size = rank_placement.world_size or current.world_size
         if (
             current
             and current.node == node
@@ -164,6 +173,13 @@ class Placement(msgspec.Struct):
         self._sweep(time_ns)
         return known_ns is None
 
+    def list_node(self, rank_placement: RankPlacement) -> bool:
+        """Record that a list of the job's hosts names the node; true if the job was not known to be there."""
+        cluster, job, time_ns = rank_placement.cluster, rank_placement.job, rank_placement.time_ns
+        self._of(cluster, job, time_ns).listed_ns_by_node.setdefault(rank_placement.node, time_ns)
+        seen = self.seen_by_node.setdefault(f"{cluster}/{rank_placement.node}", {})
+        return seen.setdefault(job, (time_ns, time_ns)) == (time_ns, time_ns)
+
     def record(self, rank_placement: RankPlacement) -> None:
         """Record a banner."""
         if rank_placement.address:
@@ -191,6 +207,12 @@ class Placement(msgspec.Struct):
         """The process ids that the job's ranks on the node printed."""
         places = self.by_job.get(f"{cluster}/{job}")
         return places.pids_by_node.get(node, ()) if places else ()
+
+    def is_of_launcher(self, cluster: str, job: str, rank: int) -> bool:
+        """Whether a launcher's banner gives the rank a local rank: it starts several ranks."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        versions = places.versions_by_rank.get(rank, ()) if places else ()
+        return any(version.local_rank >= 0 for version in versions)
 
     def rank_of(
         self, cluster: str, job: str, node: str, time_ns: int, gpu: str = "", local_rank: int | None = None
@@ -227,6 +249,20 @@ class Placement(msgspec.Struct):
         since_ns = max(places.last_ns_by_node.values(), default=0) - PLACED_FOR_NS
         recent = (node for node, last_ns in places.last_ns_by_node.items() if last_ns >= since_ns)
         return tuple(sorted(node for node in recent if self._first_ns(cluster, node, job) <= time_ns))
+
+    def listed_nodes(self, cluster: str, job: str, time_ns: int) -> frozenset[str]:
+        """The nodes that a list of the job's hosts had named by then."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        listed = places.listed_ns_by_node if places else {}
+        return frozenset(node for node, listed_ns in listed.items() if listed_ns <= time_ns)
+
+    def speaking_ranks(self, cluster: str, job: str, time_ns: int) -> frozenset[int]:
+        """The ranks that had printed a banner of the whole job by then."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        versions = places.versions_by_rank if places else {}
+        return frozenset(
+            rank for rank, of_rank in versions.items() if of_rank and of_rank[0].since_ns <= time_ns and _spoke(of_rank)
+        )
 
     def _first_ns(self, cluster: str, node: str, job: str) -> int:
         """When the node first had lines of the job; 0 if that is forgotten."""
@@ -272,3 +308,8 @@ class Placement(msgspec.Struct):
                 self.seen_by_node[node] = remaining
             else:
                 del self.seen_by_node[node]
+
+
+def _spoke(versions: list[Version]) -> bool:
+    """Whether a rank's own banner places it: launchers that place all ranks of a node name no world size."""
+    return any(version.world_size for version in versions)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.cost import JobLoss
 from epicenter.rules.correlate.state import AtOnset, IncidentState
-from epicenter.rules.liveness.state import node_key
+from epicenter.rules.liveness.mute import mute_nodes
+from epicenter.rules.liveness.state import job_key, node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams
 from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.times import NS_PER_S
@@ -19,7 +22,12 @@ def record_onset(incident: IncidentState, placement: Placement, liveness: Livene
     for job in sorted(incident.jobs - incident.at_onset.keys()):
         progress = liveness.progress(incident.cluster, job)
         gpus = placement.world_size(incident.cluster, job, incident.last_seen_ns)
-        incident.at_onset[job] = AtOnset.of(progress, gpus)
+        watch = liveness.jobs.get(job_key(incident.cluster, job, ""))
+        at_onset = AtOnset.of(progress, gpus)
+        if watch:
+            mute = tuple(sorted(mute_nodes(watch, liveness.streams)))
+            at_onset = structs.replace(at_onset, mute_nodes=mute, node_count=watch.node_count)
+        incident.at_onset[job] = at_onset
 
 
 def context_of(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> IncidentContext:
@@ -28,13 +36,19 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
     sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
     rank_placements = {job: placement.nodes_by_rank(cluster, job, then_ns) for job in sorted(incident.jobs)}
     streams = {node: liveness.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
+    heard = {job: set(placement.nodes_of(cluster, job, then_ns)) for job in sorted(incident.jobs)}
+    listed = {job: placement.listed_nodes(cluster, job, then_ns) for job in sorted(incident.jobs)}
     return IncidentContext(
         world_size_by_job={job: size for job, size in sizes.items() if size},
         seen_ranks_by_job={job: set(of_job) for job, of_job in rank_placements.items() if of_job},
         node_of_rank={
             (job, rank): node for job, of_job in rank_placements.items() for rank, node in of_job.items() if node
         },
-        nodes_by_job={job: placement.nodes_of(cluster, job, then_ns) for job in sorted(incident.jobs)},
+        speaking_ranks_by_job={job: placement.speaking_ranks(cluster, job, then_ns) for job in sorted(incident.jobs)},
+        nodes_by_job={job: nodes | listed[job] for job, nodes in heard.items()},
+        mute_nodes_by_job={job: at_onset.mute_nodes for job, at_onset in incident.at_onset.items()},
+        unheard_nodes_by_job={job: listed[job] - nodes for job, nodes in heard.items()},
+        node_count_by_job={job: at_onset.node_count for job, at_onset in incident.at_onset.items()},
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},
         kernel_nodes=incident.kernel_nodes
         | {node for node, of_node in streams.items() if _has_kernel(of_node, then_ns)},

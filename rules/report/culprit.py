@@ -20,18 +20,37 @@ def culprit_of(
 ) -> Signal:
     """The signal with the culprit's node and rank: the suspects', for one of their job that only waited.
 
-    Where several nodes report that another did not come, it is the only node of the job that does not report it; if
-    that is not known, there is no node.
+    Where nodes report that another did not come, it is the only one of the job that did not; if that is not known,
+    there is no node.
     """
-    if reports_absence(state, signal):
-        absent = set(context.nodes_by_job.get(signal.job, ())) - state.nodes_by_rule[signal.rule]
-        signal = structs.replace(signal, node=absent.pop() if len(absent) == 1 else "", rank=None, gpu="")
+    if reports_absence(state, signal, context):
+        absent = _absent_nodes(state, signal, context)
+        signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
     return suspects.culprit_of(signal) if suspects else signal
 
 
-def reports_absence(state: IncidentState, signal: Signal) -> bool:
-    """Whether several nodes report that another did not come, or does not answer."""
-    return signal.rule in AWAITING_RULES and bool(signal.node and nodes_alike(state, signal))
+def reports_absence(state: IncidentState, signal: Signal, context: IncidentContext = NO_CONTEXT) -> bool:
+    """Whether nodes report that another did not come, or does not answer: several, or while one never logged."""
+    if signal.rule not in AWAITING_RULES or not signal.node:
+        return False
+    return bool(nodes_alike(state, signal) or unheard_nodes(state, signal, context))
+
+
+def _absent_nodes(state: IncidentState, signal: Signal, context: IncidentContext) -> list[str]:
+    """The nodes of the job that never logged before its first step; without any, those that do not report the same."""
+    reporters = state.nodes_by_rule[signal.rule]
+    return unheard_nodes(state, signal, context) or sorted(set(context.nodes_by_job.get(signal.job, ())) - reporters)
+
+
+def unheard_nodes(state: IncidentState, signal: Signal, context: IncidentContext) -> list[str]:
+    """The nodes that the job's list of hosts names and that never logged, before its first step."""
+    at_onset = state.at_onset.get(signal.job)
+    has_trained = at_onset is not None and at_onset.last_step is not None
+    return (
+        []
+        if has_trained
+        else sorted(set(context.unheard_nodes_by_job.get(signal.job, ())) - state.nodes_by_rule.get(signal.rule, set()))
+    )
 
 
 def nodes_alike(state: IncidentState, root: Signal) -> list[str]:

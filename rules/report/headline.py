@@ -89,7 +89,7 @@ def _place(signal: Signal, spec: RuleSpec | None, named: set[str]) -> str:
     gpu = f"{index} ({address})" if index and address else address
     places = [
         f", rank {signal.rank}" if signal.rank is not None and "rank" not in named else "",
-        f" on {signal.node}" if signal.node and "node" not in named else "",
+        f" on {signal.node}" if signal.node and named.isdisjoint(("node", "nodes")) else "",
         f", job {signal.job}" if is_named_job(signal.job) and not signal.node and "job" not in named else "",
         f", GPU {gpu}" if gpu and "gpu" not in named else "",
     ]

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from epicenter.rules.cause.collectives import REPORTING_CLASSES, NamedBy
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Absent, Behind, Mismatch, Named, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.rules.report.culprit import nodes_alike, reports_absence
+from epicenter.rules.report.culprit import nodes_alike, reports_absence, unheard_nodes
 from epicenter.rules.report.headline import MAX_HEADLINE_LENGTH, cut, duration, headline
 from epicenter.rules.report.mismatch import MISMATCH_RULE
 from epicenter.rules.report.reason_text import suspects_text
 
 MAX_SHOWN_NODES: Final = 3
+MAX_LISTED_LENGTH: Final = 80
 _MS_PER_S: Final = 1000
 
 _NAMED: Final[dict[NamedBy, str]] = {
@@ -29,11 +31,17 @@ _NAMED: Final[dict[NamedBy, str]] = {
 
 
 def title_of(
-    state: IncidentState, root: Signal, culprit: Signal, suspects: Suspects | None, spec: RuleSpec | None
+    state: IncidentState,
+    root: Signal,
+    culprit: Signal,
+    suspects: Suspects | None,
+    spec: RuleSpec | None,
+    context: IncidentContext = NO_CONTEXT,
 ) -> str:
     """What happened, where, and whom the others wait for. `root` is the signal as its line has it."""
-    if reports_absence(state, root):
-        return cut(f"{headline(root, spec, with_place=False)}{_reporters(state, root, culprit)}", MAX_HEADLINE_LENGTH)
+    if reports_absence(state, root, context):
+        reporters = _reporters(state, root, culprit, context)
+        return cut(f"{headline(root, spec, with_place=False)}{reporters}", MAX_HEADLINE_LENGTH)
     if suspects and root.rule == MISMATCH_RULE and root.position is None:
         place = f", on {suspects.node}" if suspects.node else ""
         return f"{cut(suspects_text(suspects), MAX_HEADLINE_LENGTH - len(place))}{place}"
@@ -52,12 +60,22 @@ def _elsewhere(state: IncidentState, root: Signal) -> str:
     return f", and on {len(others)} other node{'s' * (len(others) > 1)}"
 
 
-def _reporters(state: IncidentState, root: Signal, culprit: Signal) -> str:
+def _reporters(state: IncidentState, root: Signal, culprit: Signal, context: IncidentContext) -> str:
     """` on 3 nodes, job 7801; node0003 did not report it`, as far as that is known."""
     count = len(nodes_alike(state, root)) + 1
     job = f", {job_in_words(root.job)}" if root.job else ""
-    absent = f"; {culprit.node} did not report it" if culprit.node else ""
-    return f" on {count} nodes{job}{absent}"
+    absent = f"; {culprit.node} did not report it" if culprit.node else _never_joined(state, root, context)
+    return f" on {count} node{'s' * (count > 1)}{job}{absent}"
+
+
+def _never_joined(state: IncidentState, root: Signal, context: IncidentContext) -> str:
+    """Several nodes by name, or only how many, where no list names them."""
+    names, known = unheard_nodes(state, root, context), context.nodes_by_job.get(root.job, ())
+    if names:
+        return f"; {', '.join(names) if len(names) <= MAX_SHOWN_NODES else f'{len(names)} nodes'} never logged"
+    expected = context.node_count_by_job.get(root.job, 0)
+    lacking = expected - len(known)
+    return f"; {lacking} of {expected} nodes never logged" if 0 < 2 * lacking <= expected else ""
 
 
 def waiting_text(state: IncidentState, job: str) -> str:
@@ -71,8 +89,10 @@ def waiting_text(state: IncidentState, job: str) -> str:
     usual, count = max(Counter(works.values()).items(), key=lambda item: (item[1], item[0]), default=(("", 0), 0))
     if count < 2:
         return ""
-    ranks = rank_list(rank for rank, work in works.items() if work == usual)
-    return f"{ranks} timed out in {usual[0]} {usual[1]}{_after(state, job)}"
+    ranks = [rank for rank, work in works.items() if work == usual]
+    listed = rank_list(ranks)
+    who = listed if len(listed) <= MAX_LISTED_LENGTH else f"{len(ranks)} ranks"
+    return f"{who} timed out in {usual[0]} {usual[1]}{_after(state, job)}"
 
 
 def _after(state: IncidentState, job: str) -> str:

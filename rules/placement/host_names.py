@@ -1,0 +1,32 @@
+"""One name for each node, where some sources write `gpu-a-12` and others `gpu-a-12.cluster`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+MAX_KEPT_NAMES: Final = 65_536
+
+
+class HostNames(msgspec.Struct):
+    """The first name of each node, by `cluster/short name`; nodes above the maximum keep the names of their lines."""
+
+    names: dict[str, str] = {}
+
+    def name_of(self, cluster: str, node: str) -> str:
+        """The first name of the node, if one of both is the other without its domain."""
+        short = short_host(node)
+        key = f"{cluster}/{short}"
+        known = self.names.get(key)
+        if known is None:
+            if len(self.names) < MAX_KEPT_NAMES:
+                self.names[key] = node
+            return node
+        return known if short in (node, known) else node
+
+
+def short_host(node: str) -> str:
+    """The name without its domain; an address stays whole."""
+    short = node.partition(".")[0]
+    return node if short.isdigit() else short
