@@ -89,7 +89,7 @@ class Engine:
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._waiting = WaitingList(self._state.waiting, self._state.added)
         self._state.waiting = []
-        self._changes = ChangedIncidents(rules, self._state.lifecycle, self._state.liveness)
+        self._changes = ChangedIncidents(rules, self._state.lifecycle, self._state.liveness, self._state.skew)
         self._mark_changed, self._record_progress = self._changes.mark, self._changes.record_progress
         self._attempt_of = self._changes.attempt_of
         self.reload(rules)
@@ -231,6 +231,8 @@ class Engine:
         signal = self._with_host(signal_of(self._rules, match))
         signal = self._with_host(completed(signal, placement, match.event.pod))
         signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of(signal), placement.pids_of)
+        if compared := self._rules.of(match).spec.compared:
+            placement.facts.record(signal, compared)
         if signal.role in QUIET_ROLES:
             self._mark_changed(self._state.lifecycle.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
             self._detect(signal)
@@ -290,6 +292,10 @@ class Engine:
 
     def _on_rank_placement(self, rank_placement: RankPlacement) -> None:
         rank_placement = self._with_host(rank_placement)
+        if rank_placement.moment:
+            job, node = (f"{rank_placement.cluster}/{name}" for name in (rank_placement.job, rank_placement.node))
+            self._state.skew.record_banner(job, rank_placement.moment, node, rank_placement.time_ns)
+            return
         if rank_placement.is_listed and rank_placement.job:
             self._mark_changed(self._state.lifecycle.correlator.on_listed_node(rank_placement))
             self._state.liveness.list_node(rank_placement)

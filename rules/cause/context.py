@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from epicenter.rules.cause.cost import JobLoss
+from epicenter.rules.model.outlier import Outlier
 
 JobRank = tuple[str, int]
 
@@ -16,8 +17,9 @@ class IncidentContext:
 
     `seen_ranks_by_job` are the ranks that a banner places, `speaking_ranks_by_job` those whose own lines were seen. The
     logs of `mute_nodes_by_job` stopped while the job trained on; those of `unheard_nodes_by_job`, which its list of
-    hosts names, never came. `node_count_by_job` is how many nodes its launchers wait for. `kernel_nodes` are the nodes
-    with a kernel log, `cut_nodes` those where a log is cut off within a line; each is None where it is not tracked.
+    hosts names, never came. `node_count_by_job` is how many nodes its launchers wait for. `outliers_by_job` differ
+    from its other nodes in what all print alike. `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those
+    where a log is cut off within a line; each is None where it is not tracked.
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)
@@ -28,6 +30,7 @@ class IncidentContext:
     mute_nodes_by_job: Mapping[str, Collection[str]] = field(default_factory=dict)
     unheard_nodes_by_job: Mapping[str, Collection[str]] = field(default_factory=dict)
     node_count_by_job: Mapping[str, int] = field(default_factory=dict)
+    outliers_by_job: Mapping[str, Sequence[Outlier]] = field(default_factory=dict)
     loss_by_job: Mapping[str, JobLoss] = field(default_factory=dict)
     kernel_nodes: Collection[str] | None = None
     cut_nodes: Collection[str] | None = None

@@ -9,6 +9,7 @@ import msgspec
 
 from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.model.incident import Explanation
+from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
 
 
@@ -17,6 +18,7 @@ class ReasonKind(StrEnum):
 
     WAITED_FOR = "waited-for"
     AWAITED = "awaited"
+    OUTLIER = "outlier"
     EXPLAINED_BY = "explained-by"
     SHARED_EXPLANATION = "shared-explanation"
     SURVIVED = "survived"
@@ -43,8 +45,8 @@ class Alone(msgspec.Struct, frozen=True, gc=False):
     other_nodes: int
 
 
-About = Signal | Alone | Explanation | Suspects
-"""What a reason is about: the candidate's signal, its node, one end of an edge, or the ranks that others wait for."""
+About = Signal | Alone | Explanation | Suspects | Outlier
+"""What a reason is about: the candidate's signal or node, an end of an edge, the ranks that others wait for."""
 
 
 class Reason(msgspec.Struct, frozen=True, gc=False):

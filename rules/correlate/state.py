@@ -14,6 +14,7 @@ from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.model.incident import Change, Progress, Resolution
 from epicenter.rules.model.job_names import job_in_words
+from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.placement.completion import nodes_of
@@ -33,6 +34,7 @@ class AtOnset(msgspec.Struct, frozen=True):
 
     Snapshots write -1 for an unknown step and 0 for any other unknown number; the fields are the values as written. The
     logs of `mute_nodes` had stopped while the job trained on. `node_count` is how many nodes its launchers wait for.
+    `outliers` differ from the others in what all print alike.
     """
 
     written_step: int = msgspec.field(default=-1, name="last_step")
@@ -42,6 +44,7 @@ class AtOnset(msgspec.Struct, frozen=True):
     written_gpus: int = msgspec.field(default=0, name="gpus")
     mute_nodes: tuple[str, ...] = ()
     node_count: int = 0
+    outliers: tuple[Outlier, ...] = ()
 
     @classmethod
     def of(cls, progress: JobProgress | None, gpus: int | None) -> AtOnset:
@@ -82,7 +85,8 @@ class IncidentState(msgspec.Struct):
 
     `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
     without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
-    `at_onset` is the progress of each job when the incident first included it. `nodes_by_rule` are all nodes where a
+    `at_onset` is the progress of each job when the incident first included it, and `skews_ns` how far its nodes' clocks
+    were ahead by then, where that is known. `nodes_by_rule` are all nodes where a
     rule matched, of signals that are only counted too. `trained` is from when until when each job trained, as of its
     newest failure here.
     """
@@ -101,6 +105,7 @@ class IncidentState(msgspec.Struct):
     resolved_by: Resolution = Resolution.NONE
     earlier: list[Attempt] = []
     at_onset: dict[str, AtOnset] = {}
+    skews_ns: dict[str, int] = {}
     history: list[Change] = []
     keys: set[str] = set()
     jobs: set[str] = set()
@@ -157,6 +162,7 @@ class IncidentState(msgspec.Struct):
         self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
         self.pending_until_ns = min(self.pending_until_ns, other.pending_until_ns)
         self.at_onset = other.at_onset | self.at_onset
+        self.skews_ns = other.skews_ns | self.skews_ns
         self.trained |= {job: max(span, self.trained.get(job, span)) for job, span in other.trained.items()}
         for node, jobs in other.jobs_by_node.items():
             self.jobs_by_node.setdefault(node, set()).update(jobs)

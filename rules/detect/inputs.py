@@ -81,11 +81,12 @@ def terms(when: WhenSpec) -> list[tuple[str, int]]:
 def observed(rules: RuleSet) -> frozenset[str]:
     """The rules whose matches are needed even if they report no failure.
 
-    A window watches them, they clear a failure, or the store records them.
+    A window watches them, they clear a failure, the store records them, or they are compared over a job's nodes.
     """
     whens = [rule.spec.when for rule in rules.rules if rule.spec.when]
     watched = {rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name)}
-    return frozenset(watched | {rule.spec.id for rule in rules.all_rules if rule.spec.clears or rule.spec.recorded_as})
+    needed = (spec.id for rule in rules.all_rules if (spec := rule.spec).clears or spec.recorded_as or spec.compared)
+    return frozenset(watched | set(needed))
 
 
 def step_signal(heartbeat: Step | Advanced, last_step: int | None, last_ns: int) -> Signal:

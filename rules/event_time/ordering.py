@@ -49,7 +49,8 @@ def placement_order(rank_placement: RankPlacement) -> Order:
         rank,
         local_rank,
         rank_placement.cluster,
-        f"{rank_placement.gpu}/{rank_placement.address}/{rank_placement.pod}/{rank_placement.is_listed}",
+        f"{rank_placement.gpu}/{rank_placement.address}/{rank_placement.pod}/{rank_placement.is_listed}"
+        f"/{rank_placement.moment}",
     )
     return (rank_placement.time_ns, 0, rank_placement.node, world, rank_placement.job, *rest)
 

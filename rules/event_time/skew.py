@@ -1,16 +1,27 @@
-"""How far the nodes' clocks differ, learnt from steps: all ranks of a job complete a step at the same moment."""
+"""How far the nodes' clocks differ, learnt from what all nodes of a job do at once: steps, and the end of start-up."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median, median_low
 from typing import Final
 
 import msgspec
 
+from epicenter.rules.model.times import NS_PER_S
+
 MAX_KEPT_PER_NODE: Final = 20
 NEEDED: Final = 5
 MAX_KEPT_NODES: Final = 20_000
 MAX_KEPT_JOBS: Final = 5_000
+COARSE_NS: Final = 2 * NS_PER_S
+"""Nodes print the same banner, or give up the same wait, within this time."""
+
+MOMENT_NS: Final = 300 * NS_PER_S
+"""A banner printed again after this time is of another start."""
+
+MIN_NODES: Final = 3
+_NEARLY_ALL: Final = 0.75
 
 
 class _Round(msgspec.Struct):
@@ -21,12 +32,13 @@ class _Round(msgspec.Struct):
 
 
 class ClockSkew(msgspec.Struct):
-    """The newest differences of each node from the middle of its job, step by step.
+    """The newest differences of each node from the middle of its job, step by step, and when each printed a banner.
 
-    The nodes and jobs without steps for the longest time are forgotten first.
+    The nodes and jobs without steps or banners for the longest time are forgotten first.
     """
 
     rounds: dict[str, _Round] = {}
+    banners: dict[str, dict[str, dict[str, int]]] = {}
     differences_ns: dict[str, list[int]] = {}
 
     def record_step(self, job: str, node: str, step: int, time_ns: int) -> None:
@@ -40,6 +52,24 @@ class ClockSkew(msgspec.Struct):
                 del self.rounds[next(iter(self.rounds))]
         if step == current.step:
             current.reported_ns.setdefault(node, time_ns)
+
+    def record_banner(self, job: str, banner: str, node: str, time_ns: int) -> None:
+        """Record that a node of the job printed what all nodes print at once; its first time of a start counts."""
+        of_job = self.banners.setdefault(job, {})
+        printed_ns = of_job.setdefault(banner, {})
+        if printed_ns and abs(time_ns - next(iter(printed_ns.values()))) > MOMENT_NS:
+            printed_ns.clear()
+        printed_ns.setdefault(node, time_ns)
+        if len(self.banners) > MAX_KEPT_JOBS:
+            del self.banners[next(iter(self.banners))]
+
+    def skews_of_job_ns(self, job: str) -> dict[str, int]:
+        """The skews in ns of the job's nodes where they are known, by steps rather than by banners."""
+        banners = self.banners.get(job, {})
+        coarse = {node: skew_ns for name in sorted(banners) for node, skew_ns in coarse_skews_ns(banners[name]).items()}
+        current = self.rounds.get(job)
+        fine = ((node, self.skew_ns(node)) for node in [*coarse, *(current.reported_ns if current else ())])
+        return coarse | {node: skew_ns for node, skew_ns in fine if skew_ns is not None}
 
     def skew_ns(self, node: str) -> int | None:
         """How far a node's clock is ahead of its jobs' other nodes, in ns; None after too few steps."""
@@ -60,3 +90,15 @@ class ClockSkew(msgspec.Struct):
             self.differences_ns[node] = [*earlier_ns[1 - MAX_KEPT_PER_NODE :], reported_ns - middle_ns]
             if len(self.differences_ns) > MAX_KEPT_NODES:
                 del self.differences_ns[next(iter(self.differences_ns))]
+
+
+def coarse_skews_ns(times_ns: Mapping[str, int]) -> dict[str, int]:
+    """How far nodes' clocks are ahead, by when each did what all did at once; empty unless nearly all agree."""
+    if len(times_ns) < MIN_NODES:
+        return {}
+    middle_ns = median_low(times_ns.values())
+    skews_ns = {node: time_ns - middle_ns for node, time_ns in times_ns.items()}
+    agreeing = sum(abs(skew_ns) <= COARSE_NS for skew_ns in skews_ns.values())
+    if agreeing < max(2, _NEARLY_ALL * len(skews_ns)):
+        return {}
+    return {node: skew_ns if abs(skew_ns) > COARSE_NS else 0 for node, skew_ns in skews_ns.items()}

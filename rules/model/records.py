@@ -92,7 +92,8 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `gpu` is its PCI address. `is_start`: the banner begins an attempt, so its world size counts even if it is smaller
     than before. `address` is another name of `node`; `pod` is one of the job's; `pid` is the rank's process id, 0 if
-    unknown. `is_listed`: a list of the job's hosts names the node, which may have no lines. Other numbers that the
+    unknown. `is_listed`: a list of the job's hosts names the node, which may have no lines. `moment`: what
+    all nodes print at once. Other numbers that the
     banner lacks are None.
     """
 
@@ -109,6 +110,7 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pod: str = ""
     pid: int = 0
     is_listed: bool = False
+    moment: str = ""
 
     def written(self) -> RankPlacement:
         """As messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""

@@ -20,7 +20,7 @@ Role = Literal[
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact", "input"]
-CheckName = Literal["awaited-rank", "kernel-log", "kernel-before", "other-nodes", "silent-ranks"]
+CheckName = Literal["awaited-rank", "kernel-log", "kernel-before", "other-nodes", "silent-ranks", "outlier"]
 """Checks that epicenter makes itself (`rules/report/checks.py`)."""
 
 _ESCAPED_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
@@ -133,6 +133,7 @@ class RuleSpec(Strict):
     `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may
     match the same lines. A `phase` is work of the job that takes longer than a step. A rule that detects `silence`
     names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its lines.
+    `compared` are fields that all nodes of a job should print alike, with what they are.
     `headline` is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out.
     `checks` numbers the steps that epicenter makes itself; a step that it has made is not among those left.
     """
@@ -161,6 +162,7 @@ class RuleSpec(Strict):
     clears: tuple[str, ...] = ()
     beside_failures: bool = False
     recorded_as: Recorded | None = None
+    compared: dict[str, str] = Field(default_factory=dict)
     meaning: str
     next_steps: tuple[str, ...] = ()
     checks: dict[CheckName, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)

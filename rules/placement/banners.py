@@ -22,8 +22,8 @@ def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPl
 
     `rank`, `local_rank`, `world_size`; `ranks`: those of the local ranks 0, 1, … on this node; `bus`: NCCL's busId;
     `node`: the host, where the line itself names it; `address`: one of this host, which NCCL calls `host`; `at`: the
-    address of another host that the line is about; `starts`: only the first banner of an attempt has it; `nodes`: hosts
-    of the job; `pid`: the rank's process.
+    address of another host that the line is about; `starts`: only the first banner of an attempt has it; `moment`: what
+    all nodes print at once; `nodes`: hosts of the job; `pid`: the rank's process.
     """
     node = fields.get("at") or fields.get("node") or event.node
     job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""))
@@ -38,6 +38,8 @@ def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPl
     )
     rank, local_rank = _number(fields.get("rank", "")), _number(fields.get("local_rank", ""))
     gpu = pci_of_bus_id(fields.get("bus", ""))
+    if "moment" in fields and event.job:
+        yield _with(placement, node=event.node, world_size=None, moment=fields["moment"])
     if rank is not None and event.rank is not None and "bus" in fields and rank != event.rank:
         rank = event.rank if event.rank >= 0 else None
         placement = _with(placement, world_size=None)  # a smaller communicator counts its ranks anew

@@ -10,6 +10,7 @@ import msgspec
 
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.placement.facts import NodeFacts
 from epicenter.rules.placement.pods import Pods
 
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
@@ -157,6 +158,7 @@ class Placement(msgspec.Struct):
     node_by_address: dict[str, str] = {}
     addresses_by_node: dict[str, list[str]] = {}
     pods: Pods = msgspec.field(default_factory=Pods)
+    facts: NodeFacts = msgspec.field(default_factory=NodeFacts)
     swept_ns: int = 0
 
     def observe(self, cluster: str, node: str, job: str, time_ns: int) -> bool:

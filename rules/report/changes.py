@@ -10,6 +10,7 @@ from epicenter.rules.cause.suspects import strongest_suspects
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.incident import Incident, Progress
 from epicenter.rules.packs.ruleset import RuleSet
@@ -20,10 +21,11 @@ from epicenter.rules.report.report import attempt_of, progress_report, ranked_si
 class ChangedIncidents:
     """Collects the incidents that changed until `reports` returns them. `rules` may be replaced at any time."""
 
-    def __init__(self, rules: RuleSet, lifecycle: Lifecycle, liveness: LivenessWatch):
+    def __init__(self, rules: RuleSet, lifecycle: Lifecycle, liveness: LivenessWatch, skew: ClockSkew):
         self.rules = rules
         self._lifecycle = lifecycle
         self._liveness = liveness
+        self._skew = skew
         self._changed: dict[str, IncidentState] = {}
         self._without_progress: dict[str, IncidentState] = {}
 
@@ -32,7 +34,7 @@ class ChangedIncidents:
         for incident in incidents:
             incident.revision += 1
             self._without_progress[incident.incident_id] = incident
-            record_onset(incident, self._lifecycle.correlator.placement, self._liveness)
+            record_onset(incident, self._lifecycle.correlator.placement, self._liveness, self._skew)
             if incident.revision == 1:
                 jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
                 incident.earlier = self._lifecycle.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)

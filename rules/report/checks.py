@@ -14,7 +14,7 @@ from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import CheckName
-from epicenter.rules.report.culprit import culprit_of, nodes_alike
+from epicenter.rules.report.culprit import OPEN_CLASSES, culprit_of, nodes_alike
 from epicenter.rules.report.headline import headline
 from epicenter.rules.report.title import awaited_text
 
@@ -35,6 +35,7 @@ def checks_of(
         "kernel-before": _kernel_before(state, root, rules, is_step),
         "other-nodes": _other_nodes(state, root, context),
         "silent-ranks": _silent_ranks(root, context),
+        "outlier": _outlier(root, context),
     }
     return {name: check for name, check in made.items() if check}
 
@@ -112,3 +113,12 @@ def _silent_ranks(root: Signal, context: IncidentContext) -> Check | None:
     if unseen:
         return Check("Which ranks never logged?", f"{rank_list(unseen)}, of {size}")
     return Check("Which ranks never logged?", f"none: all {size} logged") if root.failure_class in _STARTING else None
+
+
+def _outlier(root: Signal, context: IncidentContext) -> Check | None:
+    outliers = context.outliers_by_job.get(root.job, ())
+    if not outliers or root.failure_class not in OPEN_CLASSES:
+        return None
+    shown = [f"{outlier.node}: {outlier}" for outlier in outliers[:MAX_SHOWN]]
+    more = [f"{len(outliers) - MAX_SHOWN} more"] if len(outliers) > MAX_SHOWN else []
+    return Check("Which node differs from the job's others?", "; ".join([*shown, *more]))

@@ -7,6 +7,7 @@ from msgspec import structs
 from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.cost import JobLoss
 from epicenter.rules.correlate.state import AtOnset, IncidentState
+from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.liveness.mute import mute_nodes
 from epicenter.rules.liveness.state import job_key, node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams
@@ -15,7 +16,7 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.placement import Placement
 
 
-def record_onset(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> None:
+def record_onset(incident: IncidentState, placement: Placement, liveness: LivenessWatch, skew: ClockSkew) -> None:
     """Record the progress of jobs that are new to the incident."""
     if incident.jobs <= incident.at_onset.keys():
         return
@@ -23,11 +24,17 @@ def record_onset(incident: IncidentState, placement: Placement, liveness: Livene
         progress = liveness.progress(incident.cluster, job)
         gpus = placement.world_size(incident.cluster, job, incident.last_seen_ns)
         watch = liveness.jobs.get(job_key(incident.cluster, job, ""))
-        at_onset = AtOnset.of(progress, gpus)
+        nodes = placement.nodes_of(incident.cluster, job, incident.last_seen_ns)
+        outliers = placement.facts.outliers(incident.cluster, job, nodes)
+        at_onset = structs.replace(AtOnset.of(progress, gpus), outliers=outliers)
         if watch:
             mute = tuple(sorted(mute_nodes(watch, liveness.streams)))
             at_onset = structs.replace(at_onset, mute_nodes=mute, node_count=watch.node_count)
         incident.at_onset[job] = at_onset
+        incident.skews_ns |= {
+            name.removeprefix(f"{incident.cluster}/"): skew_ns
+            for name, skew_ns in skew.skews_of_job_ns(f"{incident.cluster}/{job}").items()
+        }
 
 
 def context_of(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> IncidentContext:
@@ -48,6 +55,7 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         nodes_by_job={job: nodes | listed[job] for job, nodes in heard.items()},
         mute_nodes_by_job={job: at_onset.mute_nodes for job, at_onset in incident.at_onset.items()},
         unheard_nodes_by_job={job: listed[job] - nodes for job, nodes in heard.items()},
+        outliers_by_job={job: at_onset.outliers for job, at_onset in incident.at_onset.items()},
         node_count_by_job={job: at_onset.node_count for job, at_onset in incident.at_onset.items()},
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},
         kernel_nodes=incident.kernel_nodes

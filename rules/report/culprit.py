@@ -9,10 +9,15 @@ from msgspec import structs
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
 
 AWAITING_RULES: Final = ("store.rendezvous_timeout", "store.socket_timeout")
 """Rules of the rendezvous store: where several nodes report it, they came themselves and wait for another."""
+
+
+OPEN_CLASSES: Final = ("straggler", "hang", "rendezvous-timeout")
+"""Classes of a job as a whole, which name no node themselves."""
 
 
 def culprit_of(
@@ -21,12 +26,21 @@ def culprit_of(
     """The signal with the culprit's node and rank: the suspects', for one of their job that only waited.
 
     Where nodes report that another did not come, it is the only one of the job that did not; if that is not known,
-    there is no node.
+    there is no node. If a job stands, is slow or never starts for no other known reason, it is the job's only outlier.
     """
     if reports_absence(state, signal, context):
         absent = _absent_nodes(state, signal, context)
         signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
-    return suspects.culprit_of(signal) if suspects else signal
+    named = suspects.culprit_of(signal) if suspects else signal
+    outlier = outlier_of(named, context)
+    return structs.replace(named, node=outlier.node) if outlier else named
+
+
+def outlier_of(signal: Signal, context: IncidentContext) -> Outlier | None:
+    """What the only node shows that differs from the others of a job without a known culprit; None without one."""
+    outliers = context.outliers_by_job.get(signal.job, ())
+    is_open = signal.failure_class in OPEN_CLASSES and not signal.node and signal.rank is None
+    return outliers[0] if is_open and len({outlier.node for outlier in outliers}) == 1 else None
 
 
 def reports_absence(state: IncidentState, signal: Signal, context: IncidentContext = NO_CONTEXT) -> bool:

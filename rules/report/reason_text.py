@@ -9,6 +9,7 @@ from epicenter.rules.cause.collectives import NamedBy
 from epicenter.rules.cause.reasons import About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.suspects import Absent, Behind, Mismatch, Named, Operation, Suspect, Suspects
 from epicenter.rules.model.incident import Explanation
+from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
 
@@ -27,6 +28,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.SURVIVED: "its job completed further steps after it",
     ReasonKind.AWAITED: "it comes from the rank that the others wait for: {suspects}",
     ReasonKind.WAITED_FOR: "{suspects}",
+    ReasonKind.OUTLIER: "only {place} has {difference}",
     ReasonKind.CUT_TRACEBACK: "it is a traceback without its exception, next to a failure with a name",
 }
 
@@ -120,6 +122,8 @@ def _words(about: About | None) -> dict[str, object]:
             return {"place": node, "others_report": others}
         case Explanation(failure_class, node, why):
             return {"failure_class": failure_class, "on_node": f" on {node}" if node else "", "why": why}
+        case Outlier():
+            return {"place": about.node, "difference": str(about)}
         case Suspects():
             return {"suspects": suspects_text(about)}
         case None:

@@ -29,6 +29,7 @@ from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.chain import MAX_TEXT_LENGTH, chain_of, is_dated_back, link_of
 from epicenter.rules.report.checks import checks_of, steps_left
+from epicenter.rules.report.clocks import as_logged, in_common_time, skews_ns
 from epicenter.rules.report.commands import commands_of
 from epicenter.rules.report.culprit import culprit_of
 from epicenter.rules.report.evidence import candidates, gaps, missing
@@ -93,7 +94,10 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
 def ranked_signals(state: IncidentState, rules: RuleSet, suspects: Suspects | None) -> list[Candidate]:
     """The signals of the incident, the likeliest cause first."""
     signals = signals_with_mismatch(state, suspects)
-    return rank(signals, rules.edges_between, state.jobs_of, suspects, rules.topology, state.is_survived)
+    skews = skews_ns(state)
+    by_one_clock = in_common_time(signals, skews)
+    ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, suspects, rules.topology, state.is_survived)
+    return as_logged(ranked, signals) if skews else ranked
 
 
 def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:

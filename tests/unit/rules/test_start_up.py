@@ -19,15 +19,15 @@ def named(number: int) -> str:
 
 
 def timed_out(nodes: int, missing: set[int], domain: str = "") -> list[bytes]:
-    came = [number for number in range(nodes) if number not in missing]
-    return [vector(f"{named(n)}{domain}", 600 + n * 0.01, RENDEZVOUS_TIMEOUT, "7801") for n in came]
+    present = [number for number in range(nodes) if number not in missing]
+    return [vector(f"{named(n)}{domain}", 600 + n * 0.01, RENDEZVOUS_TIMEOUT, "7801") for n in present]
 
 
 def srun(nodes: int, missing: set[int]) -> list[bytes]:
     """What srun prints in the batch script's log once the launchers have given up, on the first node."""
-    came, killed = ([n for n in range(nodes) if (n in missing) is is_missing] for is_missing in (False, True))
+    present, killed = ([n for n in range(nodes) if (n in missing) is is_missing] for is_missing in (False, True))
     texts = [
-        f"srun: error: {named(came[0])}: task {came[0]}: Exited with exit code 1",
+        f"srun: error: {named(present[0])}: task {present[0]}: Exited with exit code 1",
         "srun: Terminating StepId=7801.0",
         CANCELLED.format(named(0)),
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
@@ -42,8 +42,8 @@ def head(nodes: int) -> list[bytes]:
 
 
 def started(nodes: int, missing: set[int], domain: str = "") -> list[bytes]:
-    came = [number for number in range(nodes) if number not in missing]
-    return [vector(f"{named(n)}{domain}", 2, LAUNCH_CONFIG.format(nodes), "7801") for n in came]
+    present = [number for number in range(nodes) if number not in missing]
+    return [vector(f"{named(n)}{domain}", 2, LAUNCH_CONFIG.format(nodes), "7801") for n in present]
 
 
 def incidents(lines: list[bytes]) -> list[Incident]:

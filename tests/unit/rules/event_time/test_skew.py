@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from epicenter.rules.event_time.skew import MAX_KEPT_JOBS, MAX_KEPT_NODES, NEEDED, ClockSkew
 from epicenter.rules.model.times import NS_PER_S
 
@@ -39,3 +41,47 @@ def test_tracked_jobs_and_nodes_are_bounded() -> None:
             for node in range(5):
                 skew.record_step(f"c/{number}", f"c/{number}-{node}", step, step)
     assert (len(skew.rounds), len(skew.differences_ns)) == (MAX_KEPT_JOBS, MAX_KEPT_NODES)
+
+
+def with_banners(times_s: dict[str, float], banner: str = "Init COMPLETE") -> ClockSkew:
+    skew = ClockSkew()
+    for node, second in times_s.items():
+        skew.record_banner("c/A", banner, f"c/{node}", round(second * NS_PER_S))
+    return skew
+
+
+@pytest.mark.parametrize("nodes", [4, 16, 128, 512])
+def test_a_clock_that_is_ahead_is_known_from_a_common_banner(nodes: int) -> None:
+    times_s = {f"n{number}": 100 + (30 if number == 1 else number % 3 * 0.4) for number in range(nodes)}
+    skews_ns = with_banners(times_s).skews_of_job_ns("c/A")
+    assert skews_ns.pop("c/n1") == pytest.approx(30 * NS_PER_S, abs=NS_PER_S)
+    assert set(skews_ns.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    "times_s",
+    [
+        pytest.param({"n1": 100, "n2": 130}, id="of-two-nodes"),
+        pytest.param({"n1": 100, "n2": 130, "n3": 160, "n4": 190}, id="when-they-come-one-by-one"),
+    ],
+)
+def test_no_clock_is_known_to_be_ahead_without_nodes_that_agree(times_s: dict[str, float]) -> None:
+    assert with_banners(times_s).skews_of_job_ns("c/A") == {}
+
+
+def test_a_banner_of_a_later_start_is_not_compared_with_the_first() -> None:
+    skew = with_banners({"n1": 100, "n2": 100, "n3": 100})
+    skew.record_banner("c/A", "Init COMPLETE", "c/n1", 4000 * NS_PER_S)
+    assert skew.skews_of_job_ns("c/A") == {}
+
+
+def test_different_banners_are_not_compared() -> None:
+    skew = with_banners({"n1": 100, "n2": 100, "n3": 100}, "Rendezvous complete")
+    skew.record_banner("c/A", "Init COMPLETE", "c/n4", 140 * NS_PER_S)
+    assert skew.skews_of_job_ns("c/A") == {"c/n1": 0, "c/n2": 0, "c/n3": 0}
+
+
+def test_steps_show_a_skew_better_than_banners() -> None:
+    skew = with_banners({"n1": 100, "n2": 130, "n3": 100, "n4": 100})
+    with_steps(skew, {"n1": 0, "n2": 0.25, "n3": 0, "n4": 0}, NEEDED + 1)
+    assert skew.skews_of_job_ns("c/A")["c/n2"] == round(0.25 * NS_PER_S)
