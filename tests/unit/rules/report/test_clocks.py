@@ -15,8 +15,8 @@ INIT = (
 OFF_BUS = "NVRM: Xid (PCI:0000:61:00): 79, pid=4123, name=python, GPU has fallen off the bus."
 TIMEOUT = (
     "[rank{rank}]:[E302 09:12:44.001245877 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective "
-    "operation timeout: WorkNCCL(SeqNum=412, OpType=ALLREDUCE, NumelIn=2048, NumelOut=2048, Timeout(ms)=600000) ran for "
-    "600021 milliseconds before timing out."
+    "operation timeout: WorkNCCL(SeqNum=412, OpType=ALLREDUCE, NumelIn=2048, NumelOut=2048, Timeout(ms)=600000) ran "
+    "for 600021 milliseconds before timing out."
 )
 AHEAD_S = 40.0
 
