@@ -9,12 +9,16 @@ from typing import Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-_USUAL_TEXT: Final = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
+_USUAL_TEXT: Final = (
+    *(b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"'),
+    *(b'"message": "', b'"log": "', b'"MESSAGE": "', b'"msg": "'),
+)
 _MAX_SHAPES: Final = 8
 """At most this many places of the text field are tried before records are read one by one."""
 FIRST_BYTES: Final = (0x00, 0x0A, 0x1F, *range(0x81, 0x90))
 """Every known binary record begins with one of these; hardly any line does."""
 
+_BEFORE_A_NAME: Final = np.frombuffer(b'" \t\r\n', np.uint8)
 _IS_BINARY: Final = np.isin(np.arange(256), FIRST_BYTES)
 _BRACE, _QUOTE, _END_BRACE, _BACKSLASH, _NEWLINE_ESCAPE = b'{"}\\n'
 
@@ -69,7 +73,7 @@ class Records(Sequence[bytes]):
     def suspicious_envelopes(self) -> list[int]:
         """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
         starts = self._ends - self._sizes_bytes - 1
-        envelopes = np.flatnonzero((self._at(starts) == _BRACE) & (self._at(starts + 1) == _QUOTE))
+        envelopes = np.flatnonzero((self._at(starts) == _BRACE) & np.isin(self._at(starts + 1), _BEFORE_A_NAME))
         has_end = self._at(self._ends[envelopes] - 2) == _END_BRACE
         endless = [number for number in envelopes[~has_end].tolist() if not _ends_well(self.values[number])]
         return sorted({*endless, *self._without_text(envelopes, starts)})

@@ -11,15 +11,15 @@ from typing import overload
 from epicenter.rules.match.marks import Marks
 
 _NEWLINE = b"\n"
-_ENVELOPE = b'{"'
-_NEXT_ENVELOPE = _NEWLINE + _ENVELOPE
+_ENVELOPES = (b'{"', b"{ ", b"{\t")
+_NEXT_ENVELOPES = tuple(_NEWLINE + start for start in _ENVELOPES)
 _UNSEEN = (b"\x1b", b"#033[", b"\0")
 _CONTAINER_PARTS = (b" stdout P", b" stderr P")
 
 
 @cache
 def _marks_of_text() -> Marks:
-    return Marks((_NEXT_ENVELOPE, *_UNSEEN, *_CONTAINER_PARTS))
+    return Marks((*_NEXT_ENVELOPES, *_UNSEEN, *_CONTAINER_PARTS))
 
 
 class TextLines(Sequence[bytes]):
@@ -80,7 +80,7 @@ class TextLines(Sequence[bytes]):
     @property
     def is_plain(self) -> bool:
         """Whether none of its lines is a JSON envelope."""
-        return not self.text.startswith(_ENVELOPE) and _NEXT_ENVELOPE not in self._marks
+        return not self.text.startswith(_ENVELOPES) and self._marks.isdisjoint(_NEXT_ENVELOPES)
 
     @property
     def has_container_parts(self) -> bool:

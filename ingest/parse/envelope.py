@@ -26,6 +26,7 @@ _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIM
 _RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
 _CLOCK = re.compile(rb":\d\d:\d\d")
 _EPOCH = re.compile(rb"\d{10}\.\d{6}")
+_SPACED_START = re.compile(rb'\s*\{\s*"')
 _PLAIN = Origin()
 
 
@@ -42,8 +43,8 @@ class Parsed(msgspec.Struct, frozen=True):
 
 
 def is_envelope(value: bytes) -> bool:
-    """Whether the value looks like a JSON object."""
-    return value.startswith(b'{"')
+    """Whether the value looks like a JSON object. One with a space before its first name must also have its end."""
+    return value.startswith(b'{"') or bool(_SPACED_START.match(value) and value.rstrip().endswith(b"}"))
 
 
 def check_envelope(value: bytes) -> None:
@@ -184,7 +185,7 @@ def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         with suppress(orjson.JSONDecodeError):
             return dict(orjson.loads(value.decode("utf-8", "replace")))
-        if must_be_json:
+        if must_be_json and value.startswith(b'{"'):
             raise RecordError(f"not JSON: {error}", DeadLetterKind.NOT_JSON) from error
         return {}
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.heartbeats import CHECKPOINT
+from epicenter.rules.model.heartbeats import AFTER, CHECKPOINT
 from epicenter.rules.model.times import NS_PER_S
 
 MAX_KEPT_PACES: Final = 20
@@ -27,6 +27,9 @@ EVEN_SAVES: Final = 2
 
 MIN_SLACK_NS: Final = 15 * NS_PER_S
 PHASE_NS: Final = 600 * NS_PER_S
+ANNOUNCED_NS: Final = 1800 * NS_PER_S
+"""A phase that a line announces may last this long after its newest line; ten minutes after the line that ends it."""
+
 STEPS_TO_SETTLE: Final = 500
 SETTLED_NS: Final = 3600 * NS_PER_S
 """After this many steps and this time, a job is assumed to have shown every kind of pause."""
@@ -84,6 +87,7 @@ class JobProgress(msgspec.Struct):
     even_gaps: int = 0
     phase: str = ""
     phase_ns: int = 0
+    phase_began_ns: int = 0
     longest_by_phase_ns: dict[str, int] = {}
     longest_round_ns: int = 0
     longest_pause_ns: int = 0
@@ -112,6 +116,8 @@ class JobProgress(msgspec.Struct):
     def count(self, time_ns: int) -> bool:
         """Count a line of progress without a step number, once a second, unless others have one; true if it counts."""
         is_known = self.written_last_step >= 0 and not self.is_counted
+        if is_known and self._is_in_phase:
+            self.begin_phase(self.phase, time_ns)
         if is_known or self.has_finished or time_ns // NS_PER_S <= self.last_step_ns // NS_PER_S:
             return False
         self.is_counted = False
@@ -141,14 +147,16 @@ class JobProgress(msgspec.Struct):
         self.has_ended, self.has_finished = True, is_finished
 
     def begin_phase(self, phase: str, time_ns: int) -> None:
-        """Record that a checkpoint, an evaluation or a compilation begins or ends."""
+        """Record that a checkpoint, an evaluation or a compilation begins, advances or ends (`AFTER`)."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
+        if not self._is_in_phase:
+            self.phase_began_ns = second_ns
         self.phase = phase if second_ns > self.phase_ns else max(self.phase, phase)
         self.phase_ns = max(self.phase_ns, second_ns)
 
     def save(self, step: int, time_ns: int) -> None:
         """Record that the checkpoint of this step is complete."""
-        self.begin_phase(CHECKPOINT, time_ns)
+        self.begin_phase(AFTER + CHECKPOINT, time_ns)
         stride = step - self.written_saved_step if self.saved_step is not None else 0
         if stride == 0:
             self.written_saved_step = step
@@ -220,7 +228,9 @@ class JobProgress(msgspec.Struct):
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
-            waits += [PHASE_NS, 2 * self.longest_by_phase_ns.get(self.phase, 0)]
+            allowed_ns = PHASE_NS if self.phase.startswith(AFTER) else ANNOUNCED_NS
+            waits.append(self.phase_ns - self.last_step_ns + allowed_ns)
+            waits.append(2 * self.longest_by_phase_ns.get(self._phase_name, 0))
         stride = self.usual_stride
         last_step = self.written_last_step
         if not self.passed.issuperset(self._periods_between(last_step, last_step + 2 * stride)):
@@ -254,6 +264,10 @@ class JobProgress(msgspec.Struct):
         """Compared by the second, so that it does not matter which line of a second is reported."""
         return bool(self.phase) and self.phase_ns >= self.last_step_ns // NS_PER_S * NS_PER_S
 
+    @property
+    def _phase_name(self) -> str:
+        return self.phase.removeprefix(AFTER)
+
     def _is_soon(self, time_ns: int) -> bool:
         rounds = 1 + 2 * (self.pace_ns or 0) // ROUND_NS
         return time_ns // ROUND_NS <= self.last_step_ns // ROUND_NS + rounds
@@ -283,13 +297,14 @@ class JobProgress(msgspec.Struct):
             self._append_gap(gap_ns, stride)
             return
         if self._is_in_phase:
-            self.longest_by_phase_ns[self.phase] = max(gap_ns, self.longest_by_phase_ns.get(self.phase, 0))
+            name = self._phase_name
+            self.longest_by_phase_ns[name] = max(gap_ns, self.longest_by_phase_ns.get(name, 0))
         self.even_gaps = 0
         self.passed.difference_update(at_round)
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
 
     def _record_pause(self, gap_ns: int, step: int) -> None:
-        is_announced = self._is_in_phase and self.phase_ns <= self.reported_ns + MIN_SLACK_NS
+        is_announced = self._is_in_phase and self.phase_began_ns <= self.reported_ns + MIN_SLACK_NS
         at_round = self._periods_between(self.written_reported_step, step + self.usual_stride)
         if self.is_trusted and gap_ns > self.late_ns() and not is_announced and not at_round:
             self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)

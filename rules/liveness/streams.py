@@ -109,7 +109,12 @@ class NodeStreams(msgspec.Struct, array_like=True):
         self.cut_ns = max(self.cut_ns, second_ns)
 
     def is_lost(self, now_ns: int, nodes: int) -> bool:
-        """Whether all known streams of the node have stopped for longer than chance explains."""
+        """Whether all known streams of the node have stopped for longer than chance explains.
+
+        A line in a bucket that is not whole yet counts: after a pause of the job it is the only one.
+        """
+        if self.last_seen_ns // BUCKET_NS == now_ns // BUCKET_NS:
+            return False
         streams = [stream for stream in (self.kernel, self.worker) if stream.count]
         return bool(streams) and all(stream.is_overdue(now_ns, nodes, HEARTBEATS_TO_MISS) for stream in streams)
 

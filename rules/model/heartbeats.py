@@ -14,7 +14,13 @@ from typing import Final, final
 import msgspec
 
 CHECKPOINT: Final = "checkpoint"
-"""The phase that a checkpoint begins and ends."""
+"""The phase that a checkpoint begins."""
+
+EVALUATION: Final = "evaluation"
+"""The phase of lines whose step is one of an evaluation, or the training step that is evaluated."""
+
+AFTER: Final = "after-"
+"""A phase of this name and another one begins when the other one ends."""
 
 
 class _Sourced(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -76,7 +82,7 @@ class NodeCount(_At, frozen=True, gc=False):
 
 @final
 class CheckpointSaved(_At, frozen=True, gc=False):
-    """The checkpoint of this step is complete; a `CHECKPOINT` phase ends with it."""
+    """The checkpoint of this step is complete; its phase ends with it."""
 
     step: int
 

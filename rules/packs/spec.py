@@ -20,6 +20,9 @@ Role = Literal[
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact", "input"]
+Phase = Literal[
+    "", "checkpoint", "evaluation", "compile", "startup", "cut", "after-checkpoint", "after-evaluation", "after-compile"
+]
 CheckName = Literal["awaited-rank", "kernel-log", "kernel-before", "other-nodes", "silent-ranks", "outlier"]
 """Checks that epicenter makes itself (`rules/report/checks.py`)."""
 
@@ -131,9 +134,9 @@ class RuleSpec(Strict):
     `fallback` rule applies only where no other rule finds a failure in the same line or block. A rule with `when` has
     no patterns: it watches what other rules find (`rules.detect`). `override` replaces the earlier rule of this id.
     `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may
-    match the same lines. A `phase` is work of the job that takes longer than a step. A rule that detects `silence`
-    names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its lines.
-    `compared` are fields that all nodes of a job should print alike, with what they are.
+    match the same lines. A `phase` is work of the job that takes longer than a step; `after-…` ends it. A rule that
+    detects `silence` names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its
+    lines. `compared` are fields that all nodes of a job should print alike, with what they are.
     `headline` is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out.
     `checks` numbers the steps that epicenter makes itself; a step that it has made is not among those left.
     """
@@ -146,7 +149,7 @@ class RuleSpec(Strict):
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
     detect: Literal["line", "no-progress", "silent-end", "loss-jump", "silence"] = "line"
     verdict: Literal["", "straggler", "rank-dead", "node-dead", "never-started", "cut-off"] = ""
-    phase: Literal["", "checkpoint", "evaluation", "compile", "startup", "cut"] = ""
+    phase: Phase = ""
     when: WhenSpec | None = None
     extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
     severity: Severity

@@ -16,13 +16,14 @@ from epicenter.rules.model.times import iso_from_ns
 MAX_SPEAKERS: Final = 20_000
 """At most this many writers of one source are remembered; beyond that all are forgotten and read again."""
 
-_NODE_MARKS = (b'"pod_node_name":"', b'"host":"', b'"hostname":"', b'"node":"', b'"_HOSTNAME":"', b'"node_name":"')
+_NODE_MARKS = (b'"pod_node_name":', b'"host":', b'"hostname":', b'"node":', b'"_HOSTNAME":', b'"node_name":')
+_SPACED_NODE_MARK = re.compile(rb'"(?:pod_node_name|host|hostname|node|_HOSTNAME|node_name)"\s+:')
 _NODE_BYTES = 48
 _CLOCK = rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d|\b1[5-9]\d{7}(?=\d))"
 _CLOCKS = re.compile(_CLOCK)
 """ISO 8601 up to the tens of seconds, or as much of an epoch time: the same text means the same bucket."""
 
-_CLOCK_FIELDS = re.compile(rb'"(?:@?timestamp|time|date|ts|__REALTIME_TIMESTAMP)": ?"?' + _CLOCK)
+_CLOCK_FIELDS = re.compile(rb'"(?:@?timestamp|time|date|ts|__REALTIME_TIMESTAMP)"\s*:\s*"?' + _CLOCK)
 """Envelope fields with the event's time, whatever clocks the text shows."""
 
 MAX_CLOCKS: Final = 4
@@ -206,7 +207,8 @@ def _host(value: bytes) -> bytes:
         start = value.find(mark)
         if start >= 0:
             return value[start : start + _NODE_BYTES]
-    return b""
+    spaced = _SPACED_NODE_MARK.search(value) if value.startswith(b"{") else None
+    return value[spaced.start() : spaced.start() + _NODE_BYTES] if spaced else b""
 
 
 def _last(speakers: Speakers, end: int) -> dict[Hashable, int]:

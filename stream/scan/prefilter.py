@@ -10,10 +10,10 @@ from epicenter.ingest.batch.records import Records
 from epicenter.ingest.batch.text import TextLines
 from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 
-_OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"syslog"')
+_OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source"\\s*:\\s*"kern', '"syslog"')
 """Marks of lines of the host itself: its kernel and its services."""
 
-_NOT_AS_WRITTEN: Final = ('"MESSAGE":\\[', "\\x1b", "#033\\[", "\\x00")
+_NOT_AS_WRITTEN: Final = ('"MESSAGE"\\s*:\\s*\\[', "\\x1b", "#033\\[", "\\x00")
 """Journald's byte arrays, colours between the words, NULs: the text differs from the raw bytes."""
 
 MARKS: Final = (*_OF_KERNEL, *_NOT_AS_WRITTEN)

@@ -14,7 +14,7 @@ from epicenter.ingest.parse.envelope import Parsed, parse
 from epicenter.rules.detect.inputs import observed
 from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
-from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.heartbeats import EVALUATION, Heartbeat
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import LogEvent, Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES
@@ -162,8 +162,10 @@ class BatchScanner:
             if event.has_own_time or not batch.is_recorded:
                 scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[record.number])
             scanned.harmless += "harmless" in [hit.rule.spec.role for hit in record.hits]
+            evaluates = any(hit.rule.spec.phase == EVALUATION for hit in record.hits)
             for hit in record.hits:
-                _record_heartbeat(heartbeats, event, hit)
+                if not (evaluates and hit.rule.spec.role == "progress"):
+                    _record_heartbeat(heartbeats, event, hit)
                 if hit.rule.spec.role == "placement":
                     scanned.rank_placements += placements_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:

@@ -120,9 +120,39 @@ def test_a_periodic_pause_may_last_twice_as_long() -> None:
 def test_a_phase_lasts_until_the_next_step() -> None:
     progress = settled(*every(5, 117))
     progress.begin_phase("checkpoint", at(581))
-    assert progress.stall_due_ns == at(580 + 600)
+    assert progress.stall_due_ns == at(581 + 1800)
     progress.step(117, at(700))
     assert progress.stall_due_ns == at(720)
+
+
+def test_a_line_of_a_phase_extends_it() -> None:
+    progress = settled(*every(5, 117))
+    for second in (581, 1500, 3000):
+        progress.begin_phase("evaluation", at(second))
+        assert progress.stall_due_ns == at(second + 1800)
+
+
+def test_a_progress_bar_without_a_name_extends_a_phase() -> None:
+    progress = settled(*every(5, 117))
+    progress.begin_phase("evaluation", at(581))
+    assert not progress.count(at(1500))
+    assert progress.stall_due_ns == at(1500 + 1800)
+
+
+def test_ten_minutes_are_left_when_a_phase_has_ended() -> None:
+    progress = settled(*every(5, 117))
+    progress.begin_phase("checkpoint", at(581))
+    progress.save(116, at(1500))
+    assert progress.stall_due_ns == at(1500 + 600)
+
+
+def test_a_phase_announced_at_its_start_is_no_pause_without_notice() -> None:
+    progress = after(*every(5, 487))
+    for second, phase in (1, "evaluation"), (900, "evaluation"), (1200, "after-evaluation"):
+        progress.begin_phase(phase, at(486 * 5 + second))
+    for step, second in every(5, 632, first=487, start_s=486 * 5 + 1205):
+        progress.step(step, at(second))
+    assert progress.stall_due_ns == at(486 * 5 + 1205 + 631 * 5 + 20)
 
 
 @pytest.mark.parametrize("second", [20, 20.01, 50], ids=["same-time", "just-after", "same-minute"])
