@@ -13,7 +13,7 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
-from tests.support.logs import batch
+from tests.support.logs import a_scanner, batch
 from tests.unit.stream.scan.test_scan import a_rule
 
 TRACEBACK = {"goes_on": r"^(?:\s|$|During handling|Traceback)", "and_one_more": True}
@@ -174,3 +174,36 @@ def test_a_block_may_begin_behind_a_progress_bar() -> None:
     opener = f" 50%|#5   | 1/2 [00:12<00:12, 12.1s/it]\r[rank3]: {FRAMES[0]}"
     lines = [opener, *(f"[rank3]: {line}" for line in [*FRAMES[1:], OOM])]
     assert found(lines) == [(4, "test.oom", 4)]
+
+
+IGNORED_FRAMES = ["Traceback (most recent call last):", '  File "loader.py", line 1478, in __del__', "    self._stop()"]
+CONNECTION_RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f01aa00b420>",
+        "Exception ignored in atexit callback: <function dump_logs at 0x7f01aa00b420>",
+        "Exception ignored while calling deallocator <function Store.__del__ at 0x7f01aa00b420>:",
+        "[rank3]: Exception ignored in: <generator object batches at 0x7f01aa00b420>",
+    ],
+)
+@pytest.mark.parametrize("last", ["TypeError: 'NoneType' object is not callable", CONNECTION_RESET, OOM])
+def test_an_ignored_exception_is_harmless_with_its_last_line(first: str, last: str) -> None:
+    prefix = "[rank3]: " if first.startswith("[rank3]") else ""
+    lines = [first, *(prefix + line for line in [*IGNORED_FRAMES, last])]
+    assert a_scanner().scan(a_text(lines)).matches == []
+    assert a_scanner().scan(a_text([first, prefix + last])).matches == []
+
+
+def test_a_failure_after_an_ignored_exception_is_found() -> None:
+    first = "Exception ignored in: <function Store.__del__ at 0x7f01aa00b420>"
+    lines = [first, *IGNORED_FRAMES, "TypeError: 'NoneType' object is not callable", *FRAMES, OOM]
+    (match,) = a_scanner().scan(a_text(lines)).matches
+    assert match.rule == "memory.oom_gpu"
+
+
+def test_an_exception_in_a_thread_is_a_failure() -> None:
+    lines = ["Exception in thread Thread-4 (_pin_memory_loop):", *FRAMES, CONNECTION_RESET]
+    assert [match.rule for match in a_scanner().scan(a_text(lines)).matches] == ["network.connection_reset"]
