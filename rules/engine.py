@@ -20,6 +20,7 @@ from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.event_time.waiting_list import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
+from epicenter.rules.liveness.reboots import is_boot
 from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.verdict import Verdict
@@ -233,6 +234,9 @@ class Engine:
         signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of(signal), placement.pids_of)
         if compared := self._rules.of(match).spec.compared:
             placement.facts.record(signal, compared)
+        if is_boot(signal):
+            jobs = self._state.lifecycle.correlator.jobs_of(signal)
+            self._on_verdicts(self._state.liveness.boot(signal, jobs))
         if signal.role in QUIET_ROLES:
             self._mark_changed(self._state.lifecycle.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
             self._detect(signal)

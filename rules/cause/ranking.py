@@ -8,8 +8,9 @@ from itertools import islice
 
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
-from epicenter.rules.cause.survival import Span, Trained, is_survived
-from epicenter.rules.cause.suspects import Suspects
+from epicenter.rules.cause.survival import Span, Trained, is_over, is_survived
+from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
+from epicenter.rules.cause.witnesses import Accused
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
@@ -26,14 +27,17 @@ _STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
 _EXPLAINED_POINTS = -4
 MAX_EFFECTS = 3
 _IDLE_WARNING_POINTS = -4
+_RULED_OUT = (ReasonKind.SURVIVED, ReasonKind.CLEARED)
 _SURVIVED_POINTS = -8
+_OUTLASTED_POINTS = -4
+_LOST_ANOTHER_POINTS, _NAMED_BY_PEERS_POINTS = -4, 2
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 Between = Callable[[str, str], Sequence[EdgeSpec]]
 """The edges from one class to another (`RuleSet.edges_between`)."""
 Leads = Callable[[Signal, Signal, EdgeSpec], bool]
 """Whether an edge leads from the first signal to the second."""
-IsSurvived = Callable[[Signal], bool]
-"""Whether the jobs that a signal affects trained on after it."""
+Survival = Callable[[Signal], ReasonKind | None]
+"""Whether the jobs that a signal affects trained on after it: `SURVIVED`, or `OUTLASTED` if its class stays."""
 
 
 @dataclass
@@ -77,17 +81,20 @@ def rank(
     jobs_of: JobsOf,
     suspects: Suspects | None = None,
     topology: Topology = NO_TOPOLOGY,
-    survived: IsSurvived = lambda signal: False,
+    survival: Survival = lambda signal: None,
+    lost: Accused | None = None,
 ) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset.
 
     A signal that another one explains is the best only if all are explained, or are warnings that explain nothing.
     """
 
-    outlived = {signal.signal_id for signal in signals if survived(signal)}
+    past = _past(signals, survival)
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
-        return cause.signal_id not in outlived and explains(cause, effect, edge, jobs_of, topology)
+        if past.get(cause.signal_id) in _RULED_OUT or (lost and lost.names(cause) and effect.node == lost.node):
+            return False
+        return explains(cause, effect, edge, jobs_of, topology)
 
     candidates = [Candidate(signal) for signal in signals]
     nodes = {signal.node for signal in signals}
@@ -101,12 +108,16 @@ def rank(
         _weigh_edges(candidate, of_class, leads)
         if suspects and (points := suspects.points_for(candidate.signal)):
             candidate.weigh(ReasonKind.AWAITED, points, suspects)
+        if lost:
+            _weigh_witnesses(candidate, lost)
     _share_explanations(candidates)
-    _weigh_survived(candidates, outlived)
+    _weigh_past(candidates, past)
     _weigh_cut_tracebacks(candidates)
     _weigh_idle_warnings(candidates)
     unexplained = [
-        candidate for candidate in candidates if not (candidate.is_explained or candidate.is_idle)
+        candidate
+        for candidate in candidates
+        if not (candidate.is_explained or candidate.is_idle or candidate.signal.signal_id in past)
     ] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(ReasonKind.EARLIEST, 1)
@@ -181,6 +192,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
     return (
         cause.severity != "info"
         and not cause.is_foreign
+        and not is_over(cause, effect.onset_ns)
         and cause.role not in _EXPLAINS_NOTHING
         and not is_cut_traceback(cause)
         and lag_ns <= edge.within
@@ -218,6 +230,13 @@ def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[s
         candidate.weigh(ReasonKind.ALONE, 1, Alone(signal.node, len(nodes) - 1))
 
 
+def _weigh_witnesses(candidate: Candidate, lost: Accused) -> None:
+    if lost.names(candidate.signal):
+        candidate.weigh(ReasonKind.LOST_ANOTHER, _LOST_ANOTHER_POINTS, lost)
+    elif candidate.signal.node == lost.node and candidate.signal.failure_class not in WAITING_CLASSES:
+        candidate.weigh(ReasonKind.NAMED_BY_PEERS, _NAMED_BY_PEERS_POINTS, lost)
+
+
 def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) -> None:
     signal = candidate.signal
     if explanation := _explanation(signal, of_class, leads):
@@ -236,12 +255,31 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
             candidate.weigh(ReasonKind.IDLE_WARNING, _IDLE_WARNING_POINTS)
 
 
-def _weigh_survived(candidates: Sequence[Candidate], outlived: Collection[str]) -> None:
-    """A job trained on after these, so they did not stop it."""
-    for candidate in candidates if len(outlived) < len(candidates) else ():
-        if candidate.signal.signal_id in outlived:
-            candidate.is_idle = True
-            candidate.weigh(ReasonKind.SURVIVED, _SURVIVED_POINTS)
+def _past(signals: Sequence[Signal], survival: Survival) -> dict[str, ReasonKind]:
+    """Why signals lie in the past, by id: over before other failures began, or followed by more training."""
+    found = {
+        signal.signal_id: ReasonKind.CLEARED if _is_over_before(signal, signals) else survival(signal)
+        for signal in signals
+    }
+    return {signal_id: kind for signal_id, kind in found.items() if kind}
+
+
+def _is_over_before(signal: Signal, others: Sequence[Signal]) -> bool:
+    """Whether other failures began after it was over, and none while it lasted."""
+    if not signal.cleared_ns:
+        return False
+    onsets_ns = [other.onset_ns for other in others if other.failure_class != signal.failure_class]
+    later_ns = [onset_ns for onset_ns in onsets_ns if onset_ns >= signal.onset_ns]
+    return bool(later_ns) and is_over(signal, min(later_ns))
+
+
+def _weigh_past(candidates: Sequence[Candidate], past: Mapping[str, ReasonKind]) -> None:
+    """A job trained on after these, so they did not stop it, or less likely than what came later."""
+    for candidate in candidates if len(past) < len(candidates) else ():
+        if (kind := past.get(candidate.signal.signal_id)) is None:
+            continue
+        candidate.is_idle |= kind in _RULED_OUT
+        candidate.weigh(kind, _SURVIVED_POINTS if kind in _RULED_OUT else _OUTLASTED_POINTS)
 
 
 def _weigh_cut_tracebacks(candidates: Sequence[Candidate]) -> None:

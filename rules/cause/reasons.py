@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.suspects import Suspects
+from epicenter.rules.cause.witnesses import Accused
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
@@ -19,9 +20,13 @@ class ReasonKind(StrEnum):
     WAITED_FOR = "waited-for"
     AWAITED = "awaited"
     OUTLIER = "outlier"
+    NAMED_BY_PEERS = "named-by-peers"
+    LOST_ANOTHER = "lost-another"
     EXPLAINED_BY = "explained-by"
     SHARED_EXPLANATION = "shared-explanation"
     SURVIVED = "survived"
+    CLEARED = "cleared"
+    OUTLASTED = "outlasted"
     CUT_TRACEBACK = "cut-traceback"
     IDLE_WARNING = "idle-warning"
     NODE_NAMED_ELSEWHERE = "node-named-elsewhere"
@@ -45,8 +50,8 @@ class Alone(msgspec.Struct, frozen=True, gc=False):
     other_nodes: int
 
 
-About = Signal | Alone | Explanation | Suspects | Outlier
-"""What a reason is about: the candidate's signal or node, an end of an edge, the ranks that others wait for."""
+About = Signal | Alone | Explanation | Suspects | Outlier | Accused
+"""What a reason is about: the candidate's signal or node, an end of an edge, or whom the others wait for or lost."""
 
 
 class Reason(msgspec.Struct, frozen=True, gc=False):

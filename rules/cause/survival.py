@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
+from msgspec import structs
+
 from epicenter.rules.model.signals import CLOCK_SKEW_NS, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -18,6 +20,9 @@ _FAMILIES_OF_NODES = ("nvidia", "amd", "machine", "kernel")
 BROKEN_NODE_MARGIN_NS: Final = 120 * NS_PER_S
 """A node's clock may be off this far: what breaks a node or GPU for good is not ruled out sooner."""
 
+CLEARED_MARGIN_NS: Final = 60 * NS_PER_S
+"""Transfers that a dead link lost fail this long after it came up again."""
+
 
 def is_survived(signal: Signal, spans: Collection[Span]) -> bool:
     """Whether all jobs that the signal affects, one span each, completed two steps after it.
@@ -28,6 +33,26 @@ def is_survived(signal: Signal, spans: Collection[Span]) -> bool:
         return False
     margin_ns = BROKEN_NODE_MARGIN_NS if breaks_its_node(signal) else MARGIN_NS
     return all(since_ns <= signal.event_time_ns < until_ns - margin_ns for since_ns, until_ns in spans)
+
+
+def is_outlasted(signal: Signal, spans: Collection[Span]) -> bool:
+    """The same for classes that stay: they may still be the cause, but less likely than what came later."""
+    return (
+        bool(spans)
+        and vocabulary().is_latent(signal.failure_class)
+        and all(since_ns <= signal.event_time_ns < until_ns - BROKEN_NODE_MARGIN_NS for since_ns, until_ns in spans)
+    )
+
+
+def cleared(signal: Signal, node: str, time_ns: int) -> Signal:
+    """The signal; over from that time on if it is of this node, came before, and was not over yet."""
+    is_open = signal.node == node and signal.event_time_ns <= time_ns and not signal.cleared_ns
+    return structs.replace(signal, cleared_ns=time_ns) if is_open else signal
+
+
+def is_over(signal: Signal, time_ns: int) -> bool:
+    """Whether a line reported long before this time that the failure was over."""
+    return 0 < signal.cleared_ns < time_ns - CLEARED_MARGIN_NS and not vocabulary().is_latent(signal.failure_class)
 
 
 def breaks_its_node(signal: Signal) -> bool:

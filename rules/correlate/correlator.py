@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.cause.survival import Span, breaks_its_node, is_survived
+from epicenter.rules.cause.survival import Span, breaks_its_node, cleared, is_survived
 from epicenter.rules.correlate.keys import (
     FILE,
     FOLDER,
@@ -104,6 +104,8 @@ class Correlator(msgspec.Struct):
         dropped = self._record_end(signal, jobs)
         found = self._homes(signal, jobs, relations)
         if not found:
+            if late := self._resolved_home(signal, jobs, relations):
+                return [*dropped, late] if late.add(signal, jobs) else dropped
             if not _opens(signal) or self._follows_an_end(signal, jobs):
                 self.alone += 1
                 self.unattached.add(signal, keys_of(signal, jobs))
@@ -145,10 +147,20 @@ class Correlator(msgspec.Struct):
         self._remember_latent(incident)
 
     def drop(self, incident: IncidentState) -> None:
-        """A pending incident belongs to the end of its job: drop it without a notification."""
+        """A pending incident was no separate failure, but may explain a later one: drop it without a notification."""
         self.forget(incident)
         for signal in incident.signals():
             self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
+
+    def clear(self, signal: Signal, classes: Collection[str]) -> list[IncidentState]:
+        """A line reports that failures of these classes are over on its node: the incidents that this ends."""
+        key, time_ns = f"{KERNEL}/{signal.cluster}/{signal.node}", signal.event_time_ns
+        for earlier in self.unattached.under([key], time_ns):
+            if earlier.failure_class in classes:
+                self.unattached.replace(cleared(earlier, signal.node, time_ns), keys_of(earlier, self.jobs_of(earlier)))
+        of_node = [self.open[incident_id] for incident_id in self.by_key.get(key, ())]
+        affected = [incident for incident in of_node if not incident.signals_by_class.keys().isdisjoint(classes)]
+        return [incident for incident in affected if incident.clear(classes, signal.node, time_ns)]
 
     def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
@@ -229,6 +241,17 @@ class Correlator(msgspec.Struct):
             return False
         ends_ns = [self.ended_ns_by_job.get(f"{JOB}/{signal.cluster}/{job}", 0) for job in jobs]
         return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
+
+    def _resolved_home(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
+        """The recently resolved incident that the signal is late evidence for: it began before the incident's end."""
+        if signal.onset_ns == signal.event_time_ns:
+            return None
+        sought = set(keys_sought(signal, jobs))
+        for incident in reversed(list(self.resolved.values())):
+            is_of_then = incident.first_onset_ns - SAME_MOMENT_NS <= signal.onset_ns <= incident.last_seen_ns
+            if is_of_then and sought & incident.keys and _has_to_do(signal, incident, relations):
+                return incident
+        return None
 
     def _reopened(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
         """Reopen a recently resolved incident that the signal belongs to; None if there is none."""

@@ -11,7 +11,7 @@ import msgspec
 from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.correlate.attempts import Attempt, Attempts
 from epicenter.rules.correlate.correlator import Correlator
-from epicenter.rules.correlate.keys import JOB, KERNEL
+from epicenter.rules.correlate.keys import JOB
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step
@@ -83,13 +83,13 @@ class Lifecycle(msgspec.Struct):
 
     def clear(self, signal: Signal, classes: Collection[str], attempt_of: AttemptOf) -> list[IncidentState]:
         """A line reports that failures of these classes are over on its node: resolve and return what this ends."""
-        over = []
-        for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
-            incident = self.correlator.open[incident_id]
-            if not incident.signals_by_class.keys().isdisjoint(classes) and incident.clear(classes, signal.node):
+        over = self.correlator.clear(signal, classes)
+        for incident in over:
+            if incident.pending_until_ns:
+                self.correlator.drop(incident)
+            else:
                 why = f"cleared: {signal.text[:MAX_SHOWN_TEXT]}"
                 self._resolve(incident, signal.event_time_ns, Resolution.CLEARED, why, attempt_of)
-                over.append(incident)
         return over
 
     @property

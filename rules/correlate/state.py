@@ -8,7 +8,9 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.collectives import CollectiveTable
-from epicenter.rules.cause.survival import Span, is_survived
+from epicenter.rules.cause.reasons import ReasonKind
+from epicenter.rules.cause.survival import Span, cleared, is_outlasted, is_survived
+from epicenter.rules.cause.witnesses import MAX_PEERS, peer_of
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
@@ -85,10 +87,10 @@ class IncidentState(msgspec.Struct):
 
     `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
     without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
-    `at_onset` is the progress of each job when the incident first included it, and `skews_ns` how far its nodes' clocks
-    were ahead by then, where that is known. `nodes_by_rule` are all nodes where a
-    rule matched, of signals that are only counted too. `trained` is from when until when each job trained, as of its
-    newest failure here.
+    `accusers_by_peer` are the nodes that name a peer as lost, by that peer. `at_onset` is the progress of each job when
+    the incident first included it, and `skews_ns` how far its nodes' clocks were ahead by then, where that is known.
+    `nodes_by_rule` are all nodes where a rule matched, of signals that are only counted too. `trained` is from when
+    until when each job trained, as of its newest failure here.
     """
 
     incident_id: str
@@ -122,6 +124,7 @@ class IncidentState(msgspec.Struct):
     signals_by_class: dict[str, list[Signal]] = msgspec.field(default_factory=dict, name="kept_by_class")
     jobs_by_node: dict[str, set[str]] = {}
     nodes_by_rule: dict[str, set[str]] = {}
+    accusers_by_peer: dict[str, set[str]] = {}
     trained: dict[str, Span] = {}
     progress: dict[str, Progress] = {}
     gpus: set[str] = set()
@@ -166,6 +169,8 @@ class IncidentState(msgspec.Struct):
         self.trained |= {job: max(span, self.trained.get(job, span)) for job, span in other.trained.items()}
         for node, jobs in other.jobs_by_node.items():
             self.jobs_by_node.setdefault(node, set()).update(jobs)
+        for peer, nodes in other.accusers_by_peer.items():
+            self.accusers_by_peer.setdefault(peer, set()).update(nodes)
         for rule, nodes in other.nodes_by_rule.items():
             self.nodes_by_rule.setdefault(rule, set()).update(nodes)
         for signals in other.signals_by_class.values():
@@ -178,17 +183,23 @@ class IncidentState(msgspec.Struct):
             return set()
         return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
 
-    def is_survived(self, signal: Signal) -> bool:
+    def survival(self, signal: Signal) -> ReasonKind | None:
         """Whether its jobs trained on after this one of its signals, before the newest failure here."""
-        return is_survived(signal, [self.trained.get(job, (0, 0)) for job in self.jobs_of(signal)])
+        spans = [self.trained.get(job, (0, 0)) for job in self.jobs_of(signal)]
+        if is_survived(signal, spans):
+            return ReasonKind.SURVIVED
+        return ReasonKind.OUTLASTED if is_outlasted(signal, spans) else None
 
     def signals(self) -> list[Signal]:
         """The kept signals, earliest onset first."""
         return sorted((signal for of_class in self.signals_by_class.values() for signal in of_class), key=onset_order)
 
-    def clear(self, classes: Collection[str], node: str) -> bool:
+    def clear(self, classes: Collection[str], node: str, time_ns: int) -> bool:
         """Record that these failures are over on the node; true if this covers every error of the incident."""
-        self.cleared |= {f"{name}/{node}" for name in classes if name in self.signals_by_class}
+        known = self.signals_by_class.keys() & classes
+        self.cleared |= {f"{name}/{node}" for name in known}
+        for name in known:
+            self.signals_by_class[name] = [cleared(signal, node, time_ns) for signal in self.signals_by_class[name]]
         errors = (signal for signal in self.signals() if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"))
         return all(f"{signal.failure_class}/{signal.node}" in self.cleared for signal in errors)
 
@@ -211,6 +222,8 @@ class IncidentState(msgspec.Struct):
             self.nodes_by_rule.setdefault(signal.rule, set()).add(signal.node)
         if signal.source == "kernel":
             self.kernel_nodes.add(signal.node)
+        if (peer := peer_of(signal)) and signal.node and len(self.accusers_by_peer) < MAX_PEERS:
+            self.accusers_by_peer.setdefault(peer, set()).add(signal.node)
         if signal.rank is not None:
             self.ranks.add(f"{signal.job}/{signal.rank}")
         if signal.gpu:

@@ -33,6 +33,12 @@ class UnattachedSignals(msgspec.Struct):
             if len(self.by_key) > MAX_KEPT_KEYS:
                 del self.by_key[next(iter(self.by_key))]
 
+    def replace(self, signal: Signal, keys: list[str]) -> None:
+        """Keep this version of a signal."""
+        for key in keys:
+            if signal.signal_id in self.by_key.get(key, {}):
+                self.by_key[key][signal.signal_id] = signal
+
     def under(self, keys: list[str], time_ns: int) -> list[Signal]:
         """The signals with one of these keys that are not too old at `time_ns`, each once."""
         found = {signal_id: signal for key in keys for signal_id, signal in self.by_key.get(key, {}).items()}

@@ -51,8 +51,12 @@ class Declared(msgspec.Struct):
         if finding.verdict in (watch.verdict, STRAGGLER, FINISHED, FAILED, CANCELLED):
             watch.named_node, watch.named_rank, watch.verdict_text = finding.node, finding.rank, finding.text
         self.show(job_key(recorded.cluster, recorded.job, watch.progress.node), watch, now_ns)
-        self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], recorded]
-        return recorded
+        return self.keep(recorded)
+
+    def keep(self, verdict: Verdict) -> Verdict:
+        """Keep a verdict among the newest."""
+        self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], verdict]
+        return verdict
 
     def correct_end(self, key: str, watch: JobWatch, end: JobEnd, now_ns: int) -> None:
         """A job that has ended: a later line may say better how."""

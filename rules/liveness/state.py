@@ -37,12 +37,13 @@ class Member(msgspec.Struct, array_like=True):
 class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
-    `nodes` have had lines of the job's workers. `attempt_ns` is the first step since it last went back to a checkpoint.
-    `ranks_placed` are the ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts,
-    `listed` are their names, where a list has them. `verdict` is the current one. `suspect` is the rank that lagged at
-    the last check, at `suspect_step`, `suspect_lag` steps behind: a rank with a slow clock lags too, but does not fall
-    further behind. `named_node` and `named_rank` are those of the newest verdict, `verdict_text` its evidence.
-    `shown_phase` is that of the newest `JobState`.
+    `nodes` have had lines of the job's workers. `attempt_ns` is the first step since it last went back to a checkpoint,
+    `earlier_step_ns` the last step before that, `ended_ns` when a line last reported its end. `ranks_placed` are the
+    ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts, `listed` are their
+    names, where a list has them. `verdict` is the current one. `suspect` is the rank that lagged at the last check, at
+    `suspect_step`, `suspect_lag` steps behind: a rank with a slow clock lags too, but does not fall further behind.
+    `named_node` and `named_rank` are those of the newest verdict, `verdict_text` its evidence. `shown_phase` is that of
+    the newest `JobState`.
     """
 
     progress: JobProgress
@@ -54,6 +55,8 @@ class JobWatch(msgspec.Struct):
     ranks_placed: set[int] = set()
     first_ns: int = 0
     attempt_ns: int = 0
+    earlier_step_ns: int = 0
+    ended_ns: int = 0
     last_seen_ns: int = msgspec.field(default=0, name="heard_ns")
     placed_ns: int = 0
     step_timer_ns: int = 0
@@ -103,11 +106,11 @@ class JobWatch(msgspec.Struct):
 
     def step(self, heartbeat: Step) -> bool:
         """Record a step; true if the job advanced."""
-        step, attempt = heartbeat.step, self.progress.attempt
+        step, attempt, last_step_ns = heartbeat.step, self.progress.attempt, self.progress.last_step_ns
         is_further = self.progress.step(step, heartbeat.event_time_ns)
         if self.progress.attempt != attempt:
             self.members.clear()
-            self.attempt_ns = heartbeat.event_time_ns
+            self.attempt_ns, self.earlier_step_ns = heartbeat.event_time_ns, last_step_ns
         key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
         member = self.members.get(key)
         if member is None:

@@ -12,6 +12,7 @@ from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_ste
 from epicenter.rules.liveness.declared import Declared
 from epicenter.rules.liveness.job_state import ADVANCING, CANCELLATIONS
 from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
+from epicenter.rules.liveness.reboots import rebooted
 from epicenter.rules.liveness.retention import HOUR_NS, forget_jobs, forget_streams
 from epicenter.rules.liveness.state import JobWatch, job_key, new_watch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
@@ -52,6 +53,7 @@ from epicenter.rules.model.heartbeats import (
 )
 from epicenter.rules.model.ledger import JobEnd
 from epicenter.rules.model.records import RankPlacement
+from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 
 INACTIVE_NS: Final = 3600 * NS_PER_S
@@ -160,12 +162,19 @@ class LivenessWatch(Declared):
             return []
         seen = [] if is_finished and not watch.progress.is_stalled else self._final_verdicts(watch, time_ns)
         watch.progress.end(is_finished)
-        watch.end = end
+        watch.end, watch.ended_ns = end, time_ns
         has_failed = end in (JobEnd.FAILED, JobEnd.TIME_LIMIT)
         name, last = FINISHED if is_finished else FAILED if has_failed else CANCELLED, watch.progress.last_step
         text = "it reported no step" if last is None else f"the last step was {last}"
         self.record(watch, Finding(name, text=text), time_ns)
         return seen
+
+    def boot(self, boot: Signal, jobs: Iterable[str]) -> list[Verdict]:
+        """A kernel starts on a node of these jobs: the verdict on the node, if it went down under one of them."""
+        watches = [self.jobs.get(job_key(boot.cluster, job, "")) for job in sorted(jobs)]
+        streams = self.streams.get(node_key(boot.cluster, boot.node))
+        verdict = rebooted(boot, streams, filter(None, watches))
+        return [self.keep(verdict)] if verdict else []
 
     def wake(self) -> list[Verdict]:
         """The verdicts of the first timer, at its time."""

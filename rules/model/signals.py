@@ -22,6 +22,15 @@ _ANNOUNCES_A_TRACEBACK: Final = ("(most recent call last):", "Unhandled error (s
 _LABELS: Final = re.compile(r"^(?: {0,6}\d{1,7}: ?)?(?:\[[^\]\n]{1,40}\]:? ?)?(?:\([^()\n]{1,160}\) ?)?")
 """Whose line it is: srun's task, torch's rank, Ray's process."""
 
+BOOT_RULE: Final = "machine.boot"
+"""The rule for the first lines of a kernel."""
+
+PEER_FIELD: Final = "peer"
+"""The other end of a connection, by name or address."""
+
+PEER_NODE_FIELD: Final = "peer_node"
+"""The node that `peer` is, where it is known."""
+
 QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
 """Roles without a failure: facts about a job, where it runs, completed steps, known noise."""
 
@@ -30,7 +39,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A rule's condition holds, for a line, a window or missing logs. `onset_ns` is when it began, as far as known.
 
     `log` is the plain file of a line that names neither node nor job. `is_foreign`: it is about a process on the node
-    that is none of a job's.
+    that is none of a job's. `cleared_ns` is when a line reported that it was over, 0 if none did.
     """
 
     signal_id: str
@@ -52,6 +61,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     block: tuple[str, ...] = ()
     log: str = ""
     is_foreign: bool = False
+    cleared_ns: int = 0
 
 
 def is_cut_traceback(signal: Signal) -> bool:

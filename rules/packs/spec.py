@@ -148,7 +148,7 @@ class RuleSpec(Strict):
     source: Source
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
     detect: Literal["line", "no-progress", "silent-end", "loss-jump", "silence"] = "line"
-    verdict: Literal["", "straggler", "rank-dead", "node-dead", "never-started", "cut-off"] = ""
+    verdict: Literal["", "straggler", "rank-dead", "node-dead", "never-started", "cut-off", "rebooted"] = ""
     phase: Phase = ""
     when: WhenSpec | None = None
     extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()

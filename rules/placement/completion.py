@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
 from epicenter.rules.placement.hostlist import expand
 from epicenter.rules.placement.placement import Placement
 from epicenter.rules.placement.pods import job_in_name
@@ -22,6 +22,7 @@ _JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
 _ONE_TASK = re.compile(r"\d{1,7}")
 _FORWARDED_BY_RAY = re.compile(r"\((?:[^\n()]{1,160}?\bpid=\d{1,10}|raylet), ip=([\da-f.:]{3,45})\) ")
 
+_PORT = re.compile(r":\d{1,5}$")
 _RAISED_IN_RAY = re.compile(r"\bray::[^\n]{1,160}? \(pid=\d{1,10}, ip=([\da-f.:]{3,45})")
 
 
@@ -43,7 +44,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
         node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
     if rank is None and signal.gpu and node:
         rank = _rank_of_gpu(signal, node, placement)
-    fields = _fields_with_accused(signal)
+    fields = _fields_with_peer(_fields_with_accused(signal), signal, placement)
     if (node, rank) == (signal.node, signal.rank) and fields is signal.fields:
         return signal
     return msgspec.structs.replace(signal, node=node, rank=rank, fields=fields)
@@ -116,6 +117,17 @@ def _fields_with_accused(signal: Signal) -> dict[str, str]:
         return signal.fields
     accused = {int(task) for line in (signal.text, *signal.block) for task in _JAX_TASK.findall(line)}
     return signal.fields | {ACCUSED_FIELD: ", ".join(map(str, sorted(accused)))} if accused else signal.fields
+
+
+def _fields_with_peer(fields: dict[str, str], signal: Signal, placement: Placement) -> dict[str, str]:
+    """The fields, and which node the other end of a connection is: by its address, or by its name."""
+    if not (peer := fields.get(PEER_FIELD, "")):
+        return fields
+    names = (peer, _PORT.sub("", peer), peer.partition(".")[0])
+    addresses = (placement.node_by_address.get(f"{signal.cluster}/{name}", "") for name in names)
+    nodes = placement.nodes_of(signal.cluster, signal.job, signal.event_time_ns)
+    node = next(filter(None, addresses), "") or next((name for name in names if name in nodes), "")
+    return fields | {PEER_NODE_FIELD: node} if node else fields
 
 
 def _rank_of_gpu(signal: Signal, node: str, placement: Placement) -> int | None:

@@ -55,8 +55,8 @@ class ChangedIncidents:
         correlator = self._lifecycle.correlator
         if (incident := correlator.open.get(incident_id) or correlator.resolved.get(incident_id)) is None:
             return []
-        suspects = strongest_suspects(incident.collectives, self._context_of(incident))
-        return ranked_signals(incident, self.rules, suspects)
+        context = self._context_of(incident)
+        return ranked_signals(incident, self.rules, strongest_suspects(incident.collectives, context), context)
 
     def reports(self) -> list[Incident]:
         """The documents of the incidents that changed since the last call, without pending ones."""

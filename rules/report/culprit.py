@@ -8,6 +8,7 @@ from msgspec import structs
 
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.suspects import Suspects
+from epicenter.rules.cause.witnesses import accused
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
@@ -23,7 +24,8 @@ OPEN_CLASSES: Final = ("straggler", "hang", "rendezvous-timeout")
 def culprit_of(
     state: IncidentState, signal: Signal, suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
 ) -> Signal:
-    """The signal with the culprit's node and rank: the suspects', for one of their job that only waited.
+    """The signal with the culprit's node and rank: the suspects', for one of their job that only waited; else the node
+    of the peer that went away, for a lost connection to it.
 
     Where nodes report that another did not come, it is the only one of the job that did not; if that is not known,
     there is no node. If a job stands, is slow or never starts for no other known reason, it is the job's only outlier.
@@ -31,9 +33,12 @@ def culprit_of(
     if reports_absence(state, signal, context):
         absent = _absent_nodes(state, signal, context)
         signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
-    named = suspects.culprit_of(signal) if suspects else signal
-    outlier = outlier_of(named, context)
-    return structs.replace(named, node=outlier.node) if outlier else named
+    if suspects:
+        signal = suspects.culprit_of(signal)
+    elif lost := accused(state.accusers_by_peer, context):
+        signal = lost.culprit_of(signal)
+    outlier = outlier_of(signal, context)
+    return structs.replace(signal, node=outlier.node) if outlier else signal
 
 
 def outlier_of(signal: Signal, context: IncidentContext) -> Outlier | None:

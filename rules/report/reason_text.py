@@ -8,6 +8,7 @@ from typing import Final
 from epicenter.rules.cause.collectives import NamedBy
 from epicenter.rules.cause.reasons import About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.suspects import Absent, Behind, Mismatch, Named, Operation, Suspect, Suspects
+from epicenter.rules.cause.witnesses import Accused
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.ranges import rank_list
@@ -26,6 +27,10 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.IDLE_WARNING: "it is a warning that explains none of the failures",
     ReasonKind.EARLIEST: "it began before every other unexplained signal",
     ReasonKind.SURVIVED: "its job completed further steps after it",
+    ReasonKind.NAMED_BY_PEERS: "{accusers} this node as the peer that went away",
+    ReasonKind.LOST_ANOTHER: "it reports that another node went away: {lost}",
+    ReasonKind.CLEARED: "a line reported that it was over before the last failure began",
+    ReasonKind.OUTLASTED: "its job completed further steps after it, though such a failure stays",
     ReasonKind.AWAITED: "it comes from the rank that the others wait for: {suspects}",
     ReasonKind.WAITED_FOR: "{suspects}",
     ReasonKind.OUTLIER: "only {place} has {difference}",
@@ -124,6 +129,8 @@ def _words(about: About | None) -> dict[str, object]:
             return {"failure_class": failure_class, "on_node": f" on {node}" if node else "", "why": why}
         case Outlier():
             return {"place": about.node, "difference": str(about)}
+        case Accused(node, accusers, _):
+            return {"lost": node, "accusers": "1 node names" if accusers == 1 else f"{accusers} nodes name"}
         case Suspects():
             return {"suspects": suspects_text(about)}
         case None:

@@ -11,6 +11,7 @@ from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import Candidate, rank
 from epicenter.rules.cause.suspects import Suspects, strongest_suspects
+from epicenter.rules.cause.witnesses import accused
 from epicenter.rules.correlate.attempts import Attempt, recurrence
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.progress import JobProgress
@@ -45,7 +46,7 @@ MAX_BLOCK_LENGTH: Final = 16_000
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
     """The incident as of now. Its rule may no longer exist: snapshots outlive changes of the packs."""
     suspects = strongest_suspects(state.collectives, context)
-    ranked = ranked_signals(state, rules, suspects)
+    ranked = ranked_signals(state, rules, suspects, context)
     root = ranked[0].signal
     culprit = culprit_of(state, root, suspects, context)
     sure = confidence(ranked, gaps(state, ranked, suspects, context), rules.edge_index.leads_to(root.failure_class))
@@ -91,12 +92,15 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     )
 
 
-def ranked_signals(state: IncidentState, rules: RuleSet, suspects: Suspects | None) -> list[Candidate]:
+def ranked_signals(
+    state: IncidentState, rules: RuleSet, suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
+) -> list[Candidate]:
     """The signals of the incident, the likeliest cause first."""
     signals = signals_with_mismatch(state, suspects)
     skews = skews_ns(state)
     by_one_clock = in_common_time(signals, skews)
-    ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, suspects, rules.topology, state.is_survived)
+    lost = accused(state.accusers_by_peer, context)
+    ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, suspects, rules.topology, state.survival, lost)
     return as_logged(ranked, signals) if skews else ranked
 
 
@@ -108,7 +112,7 @@ def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
 def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Attempt:
     """The run that the incident ended, as a record for later runs of its jobs."""
     suspects = strongest_suspects(state.collectives, context)
-    root = ranked_signals(state, rules, suspects)[0].signal
+    root = ranked_signals(state, rules, suspects, context)[0].signal
     return _attempt(state, culprit_of(state, root, suspects, context), time_ns)
 
 

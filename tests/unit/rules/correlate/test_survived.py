@@ -121,3 +121,24 @@ def test_links_of_three_nodes_that_go_down_at_once_are_one_incident(engine: Engi
     newest = {incident.incident_id: incident for incident in engine.flush()}
     (whole,) = [incident for incident in newest.values() if not incident.merged_into]
     assert whole.nodes == ("n1", "n2", "n3")
+
+
+def test_a_server_that_answered_again_before_the_failure_is_not_its_cause_although_no_step_was_logged(
+    engine: Engine,
+) -> None:
+    outage = [a_match("nfs.not_responding", 100, "n1", source="kernel"), a_match("nfs.server_ok", 130, "n1")]
+    engine.add([*outage, a_match("elastic.first_failure", 600, "n1", "A")], on_two_nodes())
+    assert roots(engine.flush())[-1] == ("elastic-worker-failed", "n1")
+
+
+def test_a_server_that_answered_again_after_the_job_had_stopped_is_the_cause(engine: Engine) -> None:
+    outage = [a_match("nfs.not_responding", 100, "n1", source="kernel"), a_match("nfs.server_ok", 580, "n1")]
+    hung = a_match("nccl.watchdog_timeout", 720, "n1", "A", rank=0, fields={"ran_ms": "600000"})
+    engine.add([*outage, hung], on_two_nodes())
+    assert roots(engine.flush())[0][0] == "nfs-server-not-responding"
+
+
+def test_corrected_errors_minutes_before_are_less_likely_than_the_failure_itself(engine: Engine) -> None:
+    full = a_match("disk.full_text", 600, "n2", "A")
+    engine.add([an_xid(92, 100, "n2", source="kernel"), full], [*on_two_nodes(), *training(600)])
+    assert roots(engine.flush()) == [("disk-full", "n2")]

@@ -16,7 +16,7 @@ from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.steps import step_faults
 from epicenter.rules.report.commands import MAX_JOBS, commands_of
 from epicenter.rules.report.steps import filled_steps
-from tests.support.logs import the_rules
+from tests.support.logs import at, the_rules
 from tests.support.signals import a_signal
 
 HOSTILE = (
@@ -85,7 +85,7 @@ def test_unknown_node_gets_no_command() -> None:
 def test_cleared_failure_takes_no_node_out_of_service() -> None:
     signal = a_signal("xid-79", 0, "node0003")
     state = a_state(signal)
-    state.clear(["xid-79"], "node0003")
+    state.clear(["xid-79"], "node0003", at(1))
     assert commands_of(state, signal, "drain-node", "") == ()
 
 

@@ -1,0 +1,63 @@
+"""Which node the others name as the peer that went away: a lost connection is the failure of its other end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
+from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
+
+_NAMES_A_PEER: Final = ("connection-reset", "socket-timeout", "nccl-net-ib-error", "nccl-error", "gloo-error")
+MAX_PEERS: Final = 4096
+"""At most this many named peers of an incident."""
+
+Accusers = Mapping[str, Collection[str]]
+"""The nodes that name each peer: a node, or the address of an unknown one."""
+
+
+class Accused(msgspec.Struct, frozen=True):
+    """The node that others lost, `accusers` of them; `peer` is what they call it."""
+
+    node: str
+    accusers: int
+    peer: str
+
+    def names(self, signal: Signal) -> bool:
+        """Whether another node's signal is a lost connection to it."""
+        return signal.node != self.node and peer_of(signal) == self.peer
+
+    def culprit_of(self, signal: Signal) -> Signal:
+        """The signal; a lost connection to it gets its node."""
+        return structs.replace(signal, node=self.node, rank=None, gpu="") if self.names(signal) else signal
+
+
+def peer_of(signal: Signal) -> str:
+    """The peer that a lost connection names: its node, otherwise its address; empty if none."""
+    if signal.failure_class not in _NAMES_A_PEER:
+        return ""
+    return signal.fields.get(PEER_NODE_FIELD) or signal.fields.get(PEER_FIELD, "")
+
+
+def accused(accusers: Accusers, context: IncidentContext = NO_CONTEXT) -> Accused | None:
+    """The node that more nodes name than any other, first among those that name none; None if there is no such node.
+
+    An address that is not known belongs to the only node of the jobs that names no other.
+    """
+    accusing = {node for nodes in accusers.values() for node in nodes}
+    silent = {peer: nodes for peer, nodes in accusers.items() if peer not in accusing}
+    most = _most_named(silent, 1) or _most_named(accusers, 2)
+    nodes = {node for of_job in context.nodes_by_job.values() for node in of_job}
+    if most is None or most.node in nodes:
+        return most
+    unheard = nodes - accusing
+    return structs.replace(most, node=unheard.pop()) if len(unheard) == 1 else None
+
+
+def _most_named(accusers: Accusers, least: int) -> Accused | None:
+    counts = sorted(((len(nodes), peer) for peer, nodes in accusers.items()), reverse=True)
+    is_clear = counts and counts[0][0] >= least and (len(counts) == 1 or counts[0][0] > counts[1][0])
+    return Accused(counts[0][1], counts[0][0], counts[0][1]) if is_clear else None

@@ -1,0 +1,63 @@
+"""Whom the others name as the peer that went away."""
+
+from __future__ import annotations
+
+import pytest
+
+from epicenter.rules.cause.context import IncidentContext
+from epicenter.rules.cause.witnesses import accused
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import RankPlacement
+from tests.support.logs import at, the_rules
+from tests.support.signals import a_match, alive
+
+OF_FOUR = IncidentContext(nodes_by_job={"A": ("n1", "n2", "n3", "n4")})
+
+
+@pytest.mark.parametrize(
+    ("accusers", "node"),
+    [
+        pytest.param({"n1": {"n2", "n3"}, "n2": {"n3"}}, "n1", id="only-it-names-none"),
+        pytest.param({"n1": {"n2", "n3", "n4"}, "n2": {"n1"}}, "n1", id="most-name-it"),
+        pytest.param({"n1": {"n2"}, "n2": {"n1"}}, "", id="both-name-each-other"),
+        pytest.param({"n1": {"n3"}, "n2": {"n4"}}, "", id="two-named-alike"),
+        pytest.param({"10.0.0.9": {"n2", "n3", "n4"}}, "n1", id="address-of-the-only-node-that-names-none"),
+        pytest.param({"10.0.0.9": {"n2", "n3"}}, "", id="address-of-one-of-two"),
+        pytest.param({}, "", id="nobody-is-named"),
+    ],
+)
+def test_the_lost_node_is_the_one_that_the_others_name(accusers: dict[str, set[str]], node: str) -> None:
+    found = accused(accusers, OF_FOUR)
+    assert (found.node if found else "") == node
+
+
+@pytest.fixture
+def engine() -> Engine:
+    started = Engine(the_rules())
+    addresses = [RankPlacement(at(0), "default", "A", f"n{number}", address=f"10.0.0.{number}") for number in (1, 2, 3)]
+    started.add([], [alive(0, "A", f"n{number}") for number in (1, 2, 3)], addresses)
+    return started
+
+
+def root_of(incidents: list[Incident]) -> tuple[str, str]:
+    (incident,) = {incident.incident_id: incident for incident in incidents}.values()
+    return incident.root_cause.failure_class, incident.root_cause.node
+
+
+@pytest.mark.parametrize("peer", ["n1", "10.0.0.1", "10.0.0.1:43210", "n1.cluster.example"])
+def test_a_lost_connection_is_blamed_on_the_peer_that_it_names(engine: Engine, peer: str) -> None:
+    engine.add([a_match("nccl.peer_gone", 100, node, "A", fields={"peer": peer}) for node in ("n2", "n3")])
+    assert root_of(engine.flush()) == ("connection-reset", "n1")
+
+
+def test_a_failure_on_the_named_node_is_the_cause_and_not_the_first_lost_connection(engine: Engine) -> None:
+    lost = [a_match("nccl.ib_completion", 100, node, "A", fields={"peer": "10.0.0.1"}) for node in ("n2", "n3")]
+    engine.add([*lost, a_match("elastic.first_failure", 102, "n1", "A")])
+    assert root_of(engine.flush()) == ("elastic-worker-failed", "n1")
+
+
+def test_a_link_down_on_the_node_that_names_another_is_the_cause(engine: Engine) -> None:
+    lost = [a_match("nccl.ib_completion", 101, "n2", "A", fields={"peer": "10.0.0.1"})]
+    engine.add([a_match("nic.link_down", 100, "n2", source="kernel"), *lost])
+    assert root_of(engine.flush()) == ("nic-link-down", "n2")
