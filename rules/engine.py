@@ -32,7 +32,7 @@ from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
-from epicenter.rules.placement.host_names import HostNames
+from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
 from epicenter.rules.report.changes import ChangedIncidents
 
 ENDS: Final = (
@@ -99,6 +99,7 @@ class Engine:
             self._state.detectors.timers,
             self._state.lifecycle.timers,
         )
+        self._names: dict[tuple[str, str], str] = {}
         self._windowed: deque[Signal] = deque(maxlen=MAX_KEPT_WINDOWED)
         self._joined: list[Joined] = []
         self._newest_verdict = next(reversed(self._state.liveness.verdicts), None)
@@ -229,8 +230,9 @@ class Engine:
             self._state.counts.unknown += 1
             return
         placement = self._state.lifecycle.correlator.placement
-        signal = self._with_host(signal_of(self._rules, match))
-        signal = self._with_host(completed(signal, placement, match.event.pod))
+        of_line = self._with_host(signal_of(self._rules, match))
+        signal = completed(of_line, placement, match.event.pod)
+        signal = signal if signal.node == of_line.node else self._with_host(signal)
         signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of(signal), placement.pids_of)
         if compared := self._rules.of(match).spec.compared:
             placement.facts.record(signal, compared)
@@ -264,7 +266,7 @@ class Engine:
         for signal in signals:
             self._windowed.append(signal)
             if signal.role not in QUIET_ROLES:
-                self._correlate(signal)
+                self._correlate(completed(signal, self._state.lifecycle.correlator.placement))
 
     def _on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> None:
         self._mark_changed(self._state.lifecycle.correlator.on_placement(cluster, node, job, time_ns))
@@ -290,8 +292,12 @@ class Engine:
         return progress.reports_every_ns if progress else 0
 
     def _with_host(self, of: Named) -> Named:
-        """With the first name of its node."""
-        name = self._state.host_names.name_of(of.cluster, of.node)
+        """With the first name of its node; a name never changes, so it is looked up once."""
+        name = self._names.get((of.cluster, of.node))
+        if name is None:
+            if len(self._names) > MAX_KEPT_NAMES:
+                self._names.clear()
+            name = self._names[of.cluster, of.node] = self._state.host_names.name_of(of.cluster, of.node)
         return of if name == of.node else msgspec.structs.replace(of, node=name)
 
     def _on_rank_placement(self, rank_placement: RankPlacement) -> None:

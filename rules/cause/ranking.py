@@ -202,9 +202,11 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
 
 
 def _skew_ns(cause: Signal, effect: Signal) -> int:
-    """How far clocks may differ. A kernel has one clock, but its drivers may log slightly out of order."""
+    """How far clocks may differ. A node's kernel, or a log, has one, but its writers may log slightly out of order."""
     is_one_kernel = cause.node == effect.node and cause.source == effect.source == "kernel"
-    return OUT_OF_TURN_NS if is_one_kernel and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
+    is_one_log = cause.log == effect.log != ""
+    is_one_clock = is_one_kernel or is_one_log
+    return OUT_OF_TURN_NS if is_one_clock and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
 
 
 def _unsure_ns(effect: Signal) -> int:

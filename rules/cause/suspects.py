@@ -171,22 +171,21 @@ def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CON
         return None
     first = found[0]
     chosen = [suspect for suspect in found if (suspect.job, suspect.kind) == (first.job, first.kind)]
-    node_of = node_finder(_nodes_by_rank(table, first.job, context))
-    silent = _sources(table, first.job, context).silent_nodes
+    nodes = _nodes_by_rank(table, first.job, context)
+    node_of, silent = node_finder(nodes), _sources(first.job, nodes, context).silent_nodes
     fallback = next(iter(silent)) if first.kind == "absent" and len(silent) == 1 else ""
     return Suspects(
         tuple(replace(suspect, node=suspect.node or node_of(suspect.rank) or fallback) for suspect in chosen)
     )
 
 
-def _sources(table: CollectiveTable, job: str, context: IncidentContext) -> Sources:
+def _sources(job: str, nodes: Mapping[int, str], context: IncidentContext) -> Sources:
     """Where the job's lines come from; `silent_nodes` have no rank whose place is known."""
     mute = frozenset(context.mute_nodes_by_job.get(job, ())) | set(context.unheard_nodes_by_job.get(job, ()))
-    placed = set(_nodes_by_rank(table, job, context).values())
     return Sources(
         speakers=frozenset(context.speaking_ranks_by_job.get(job, ())),
         placed=frozenset(context.seen_ranks_by_job.get(job, ())),
-        silent_nodes=frozenset(context.nodes_by_job.get(job, ())) - placed - mute,
+        silent_nodes=frozenset(context.nodes_by_job.get(job, ())) - set(nodes.values()) - mute,
         mute_nodes=mute,
     )
 
@@ -224,8 +223,8 @@ def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]
 
 def _absent(table: CollectiveTable, job: str, members: set[int], context: IncidentContext) -> list[Suspect]:
     reported = {rank for rows in table.groups(job).values() for rank in rows}
-    node_of = node_finder(_nodes_by_rank(table, job, context))
-    found = absence(reported, members, node_of, _sources(table, job, context))
+    nodes = _nodes_by_rank(table, job, context)
+    found = absence(reported, members, node_finder(nodes), _sources(job, nodes, context))
     evidence = Absent(len(reported), found.expected)
     return [Suspect(job, rank, evidence) for rank in found.ranks]
 

@@ -19,6 +19,7 @@ from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
+from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.completion import nodes_of
 
 MAX_KEPT_PER_CLASS: Final = 8
@@ -226,7 +227,7 @@ class IncidentState(msgspec.Struct):
             self.accusers_by_peer.setdefault(peer, set()).add(signal.node)
         if signal.rank is not None:
             self.ranks.add(f"{signal.job}/{signal.rank}")
-        if signal.gpu:
+        if signal.gpu and vocabulary().is_of_gpu(signal.failure_class):
             self.gpus.add(f"{signal.node}/{signal.gpu}")
 
     def _raise_severity(self, signal: Signal) -> None:

@@ -68,7 +68,7 @@ class Stream(msgspec.Struct, array_like=True):
         A regular stream (no gap over twice the mean) is overdue after four of its longest gaps. A random one is overdue
         when the chance that any of the streams pauses as long is one in two hundred.
         """
-        cadence = self.cadence(now_ns)
+        cadence = self.cadence(now_ns) if self.count >= learnt else None
         if cadence is None or cadence.buckets < learnt:
             return False
         is_regular = cadence.longest_gap <= 2 * cadence.mean_gap

@@ -6,8 +6,11 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import yaml
+
+GPU_FAMILIES: Final = ("nvidia", "amd", "cuda")
 
 _XID = re.compile(r"xid-\d{1,3}", re.ASCII)
 _FILE = Path(__file__).with_name("vocabulary.yaml")
@@ -36,6 +39,10 @@ class Vocabulary:
         name = self.aliases.get(failure_class, failure_class)
         any_code = name.rpartition("-")[0] + "-*"
         return self.family_by_class.get(name) or self.family_by_class.get(any_code, "")
+
+    def is_of_gpu(self, failure_class: str) -> bool:
+        """Whether the PCI address in a line of this class is that of a GPU, not of a network card, switch or drive."""
+        return self.family(failure_class) in GPU_FAMILIES and not failure_class.startswith("sxid-")
 
     def is_latent(self, failure_class: str) -> bool:
         """Whether a failure of this class stays although the job trains on."""

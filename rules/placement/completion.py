@@ -65,7 +65,8 @@ def nodes_of(signal: Signal) -> tuple[str, ...]:
 
 def is_named_by_slurm(signal: Signal) -> bool:
     """Whether a line of Slurm names the node, so that it may come from another one."""
-    return bool(signal.fields.get(NODES_FIELD) or (signal.fields.get(TASKS_FIELD) and signal.fields.get(NODE_FIELD)))
+    fields = signal.fields
+    return bool(fields.get(NODES_FIELD) or (fields.get(TASKS_FIELD) and fields.get(NODE_FIELD)))
 
 
 def _named_node(signal: Signal, placement: Placement) -> str:

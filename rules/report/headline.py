@@ -17,7 +17,6 @@ from epicenter.rules.report.traceback import error_of, frame_of
 MAX_HEADLINE_LENGTH: Final = 200
 MAX_VALUE_LENGTH: Final = 120
 
-_GPU_FAMILIES: Final = ("nvidia", "amd", "cuda")
 _SECONDS: Final = {"ns": 1e-9, "ms": 1e-3, "s": 1.0}
 _GIB: Final = {"bytes": 2.0**-30, "kb": 2.0**-20, "gb": 1.0}
 
@@ -36,8 +35,8 @@ def gpu_of(address: str, spec: RuleSpec | None) -> str:
     """The PCI address if it is that of a GPU; empty for a network card, a switch or a drive."""
     if spec is None or spec.entity == "gpu":
         return address
-    is_switch = spec.entity == "fabric" or spec.failure_class.startswith("sxid-")
-    return address if vocabulary().family(spec.failure_class) in _GPU_FAMILIES and not is_switch else ""
+    is_of_gpu = spec.entity != "fabric" and vocabulary().is_of_gpu(spec.failure_class)
+    return address if is_of_gpu else ""
 
 
 def duration(seconds: float) -> str:

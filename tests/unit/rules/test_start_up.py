@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
+from epicenter.ingest.simulate.envelopes import event_line, vector_pod_record
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.placement.hostlist import compress
 from epicenter.stream.local.pipeline import Pipeline
-from tests.support.logs import batch, rsyslog_line, the_rules, vector
+from tests.support.logs import at, batch, iso, rsyslog_line, the_rules, vector
 
 RENDEZVOUS_TIMEOUT = "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
 LAUNCH_CONFIG = "I0302 09:00:01.200000 201 site-packages/torch/distributed/launcher/api.py:188]   min_nodes        : {}"
@@ -110,3 +112,33 @@ def test_a_node_that_slurm_lost_is_named_once() -> None:
     line = rsyslog_line("2026-03-02T09:05:00.000000+00:00", "ctl1", "slurmctld[811]:", down).encode()
     (found,) = incidents([*head(12), *started(12, set()), line])
     assert found.title.count("gpu-a-008") == 1
+
+
+def pod_line(number: int, second: float, text: str) -> bytes:
+    labels = {"training.kubeflow.org/job-name": "llama-7b", "training.kubeflow.org/replica-index": str(number)}
+    pod = {"pod_name": f"llama-7b-worker-{number}", "pod_node_name": named(number), "pod_labels": labels}
+    return orjson.dumps(vector_pod_record(pod | {"container_name": "pytorch"}, iso(second), "stderr", text))
+
+
+def pod_event(number: int, second: float, reason: str, text: str) -> bytes:
+    return event_line(at(second), "Warning", reason, f"Pod/llama-7b-worker-{number}", text, "", {}).encode()
+
+
+@pytest.mark.parametrize("nodes", [4, 16, 128])
+@pytest.mark.parametrize(
+    ("reason", "text", "failure_class"),
+    [
+        ("FailedScheduling", "0/9 nodes are available: 9 Insufficient nvidia.com/gpu.", "k8s-unschedulable"),
+        ("Failed", 'Failed to pull image "registry.site/train:2024.09": rpc error: code = NotFound', "k8s-image-pull"),
+    ],
+)
+def test_the_pod_that_never_ran_is_why_the_others_gave_up(
+    nodes: int, reason: str, text: str, failure_class: str
+) -> None:
+    others = [number for number in range(nodes) if number != 3]
+    lines = [pod_line(number, 2, LAUNCH_CONFIG.format(nodes)) for number in others]
+    lines += [pod_event(3, 5 + 60 * time, reason, text) for time in range(3)]
+    lines += [pod_line(number, 606 + 0.01 * number, RENDEZVOUS_TIMEOUT) for number in others]
+    (found,) = incidents(lines)
+    assert (found.failure_class, found.root_cause.node) == (failure_class, "")
+    assert "llama-7b-worker-3" in found.title

@@ -44,6 +44,13 @@ def test_a_broken_gpu_explains_time_outs_whose_clock_is_a_little_ahead() -> None
     ] == ("xid-79")
 
 
+@pytest.mark.parametrize(("log", "expected"), [("", True), ("train.log", False)])
+def test_within_one_log_a_later_line_is_no_cause(log: str, expected: bool) -> None:
+    killed = a_signal("sigkill", 103, "n1", "A", log=log)
+    waited = a_signal("nccl-error", 100, "n2", "A", log=log)
+    assert (ranked(killed, waited)[0].signal is killed) is expected
+
+
 def test_explained_signals_rank_below_what_explains_them() -> None:
     found = ranked(
         a_signal("host-oom-kill", 0, "n1", **XID),

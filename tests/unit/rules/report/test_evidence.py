@@ -117,6 +117,11 @@ def test_an_unknown_place_is_missing() -> None:
     assert an_incident([a_signal("oom-gpu", 0, "", "A")]).missing == ("no line names the node where it began",)
 
 
+def test_the_address_of_a_network_card_is_no_gpu_of_the_blast_radius() -> None:
+    card = a_signal("mlx5-health-error", 0, "n1", source="kernel", gpu="0000:18:00")
+    assert an_incident([card]).blast_radius.gpus == 0
+
+
 def test_blast_radius_counts_gpus_by_the_best_source() -> None:
     signals = [a_signal("xid-79", 0, "n1", **XID), *timeouts(0, 1)]
     assert an_incident(signals).blast_radius.gpus == 2
