@@ -43,7 +43,11 @@ def _without_newest_steps(watch: JobWatch) -> set[str]:
 
 
 def _is_lost(of_node: NodeStreams, last_step_ns: int, nodes: int) -> bool:
-    """Whether its kernel log had stopped too, or many lines of its workers show that more should have come."""
-    kernel = of_node.kernel.newest
-    are_both = bool(kernel) and kernel[-1] < last_step_ns // BUCKET_NS and of_node.is_lost(last_step_ns, nodes)
-    return are_both or of_node.worker.is_overdue(last_step_ns, nodes)
+    """Whether its kernel log had stopped too, or many lines of either show that more should have come."""
+    kernel, worker = of_node.kernel, of_node.worker
+    if worker.is_overdue(last_step_ns, nodes):
+        return True
+    if not kernel.newest or kernel.newest[-1] >= last_step_ns // BUCKET_NS:
+        return False
+    is_without_both = worker.newest[-1] <= kernel.newest[-1] and kernel.is_overdue(last_step_ns, nodes)
+    return is_without_both or of_node.is_lost(last_step_ns, nodes)

@@ -57,6 +57,11 @@ def test_workers_that_print_only_their_start_are_not_mute() -> None:
     assert mute_nodes(*watched([*steps(240), *start])) == frozenset()
 
 
+def test_a_node_without_kernel_lines_is_mute_although_its_workers_printed_only_their_start() -> None:
+    start = [heartbeat for node in NODES for heartbeat in alive_every("worker", node, 0, 20)]
+    assert mute_nodes(*watched([*steps(240), *start, *of_nodes({"n3": 600}, ("kernel",))])) == {"n3"}
+
+
 @pytest.fixture
 def engine() -> Engine:
     return Engine(the_rules())
