@@ -248,6 +248,7 @@ class Engine:
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
             origin = (signal.cluster, signal.job, signal.node)
             self._on_verdicts(self._state.liveness.end(*origin, end_of(signal), signal.event_time_ns))
+            placement.end(signal.cluster, signal.job, signal.event_time_ns)
         self._place(signal, match.event.source)
         if signal.role == "root":
             jobs = self._state.lifecycle.correlator.jobs_of(signal)

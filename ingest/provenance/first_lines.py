@@ -27,7 +27,8 @@ TAIL_BYTES: Final = 64 << 10
 MAX_TASKS: Final = 1 << 16
 
 _CRI_HEAD: Final = re.compile(r"(?m)^\d{4}-\d\d-\d\dT\S{8,24} (?:stdout|stderr) [PF](?::\S{1,20})? ")
-_LABEL = r"^(?: {0,6}\d{1,7}: )?"
+_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,16} "
+_LABEL = rf"^(?: {{0,6}}\d{{1,7}}: |{_STAMP})?"
 _SETTING = rf"(?m){_LABEL} {{0,4}}(?:export |declare -x )?"
 _JOB_IDS = (
     re.compile(rf"{_SETTING}(?:SLURM_)?JOB_?ID *(?:=|:) *\"?(?P<id>[1-9]\d{{0,9}}(?:_\d{{1,6}})?)\b"),

@@ -53,8 +53,9 @@ ENDED_FOR_NS: Final = 600 * NS_PER_S
 _ERRORS = SEVERITIES[SEVERITIES.index("error") :]
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
-_OF_A_PROGRAM = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
-"""Errors that a program may survive: alone, they stay pending until more follows."""
+_OF_A_PROGRAM = ("python-exception", "connection-reset", "socket-timeout", "hf-hub-download-fail")
+_OF_PROGRAMS = ("storage", "environment")
+"""Classes and families of errors that a program may survive: alone, they stay pending until more follows."""
 
 
 class Correlator(msgspec.Struct):
@@ -324,9 +325,13 @@ class Correlator(msgspec.Struct):
 
 def is_soft(signal: Signal) -> bool:
     """Whether a job may well survive it."""
+    known, name = vocabulary(), signal.failure_class
+    if known.is_latent(name):
+        return False
     if signal.source == "kernel":
-        return not breaks_its_node(signal) and not vocabulary().is_latent(signal.failure_class)
-    return signal.failure_class in _OF_A_PROGRAM and signal.source == "worker" and signal.severity != "critical"
+        return not breaks_its_node(signal)
+    is_of_a_program = name in _OF_A_PROGRAM or known.family(name) in _OF_PROGRAMS
+    return is_of_a_program and signal.source == "worker" and signal.severity != "critical"
 
 
 def is_hard(signal: Signal) -> bool:

@@ -26,6 +26,9 @@ EVEN_SAVES: Final = 2
 """After this many checkpoints at one distance, an earlier one is the last: MaxText and others save when they end."""
 
 MIN_SLACK_NS: Final = 15 * NS_PER_S
+MIN_SILENCE_NS: Final = 120 * NS_PER_S
+"""No job counts as stopped sooner, unless a line reported a root cause: programs pause unannounced for a minute."""
+
 PHASE_NS: Final = 600 * NS_PER_S
 ANNOUNCED_NS: Final = 1800 * NS_PER_S
 """A phase that a line announces may last this long after its newest line; ten minutes after the line that ends it."""
@@ -225,6 +228,8 @@ class JobProgress(msgspec.Struct):
         if self._is_after_root_cause:
             longest_ns = min(longest_ns, self.root_cause_ns + MIN_SLACK_NS - self.last_step_ns)
         waits.append(longest_ns)
+        if not self._is_after_root_cause:
+            waits.append(MIN_SILENCE_NS)
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:

@@ -16,6 +16,9 @@ from epicenter.rules.placement.pods import Pods
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
 """A job without lines from a node for this long has left it, once another job has lines from there."""
 
+LAST_LINES_NS: Final = 60 * NS_PER_S
+"""The lines of a job that has ended come within this time."""
+
 RETENTION_NS: Final = 24 * 3600 * NS_PER_S
 SWEEP_EVERY_NS: Final = 3600 * NS_PER_S
 MAX_KEPT_VERSIONS: Final = 4
@@ -43,12 +46,14 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 class JobPlaces(msgspec.Struct):
     """The nodes of one job with the time of its newest line there, its world sizes, and where its ranks run.
 
-    `listed_ns_by_node` are the nodes that a list of the job's hosts names. For each rank, and for the world size, it
+    `ended_ns` is when a line reported its end, 0 if none did. `listed_ns_by_node` are the nodes that a list of the
+    job's hosts names. For each rank, and for the world size, it
     has the newest `MAX_KEPT_VERSIONS` versions, oldest first. It has the newest `MAX_KEPT_PIDS` process ids of each
     node.
     """
 
     last_ns: int = 0
+    ended_ns: int = 0
     last_ns_by_node: dict[str, int] = msgspec.field(default_factory=dict, name="heard_ns_by_node")
     listed_ns_by_node: dict[str, int] = {}
     worlds: list[tuple[int, int]] = []
@@ -171,6 +176,8 @@ class Placement(msgspec.Struct):
             for left_job in [job for job, (_, last_ns) in seen.items() if last_ns < time_ns - PLACED_FOR_NS]:
                 del seen[left_job]
         places = self._of(cluster, job, time_ns)
+        if places.ended_ns < time_ns - LAST_LINES_NS:
+            places.ended_ns = 0
         places.last_ns_by_node[node] = max(time_ns, places.last_ns_by_node.get(node, 0))
         self._sweep(time_ns)
         return known_ns is None
@@ -194,10 +201,23 @@ class Placement(msgspec.Struct):
             )
             self._sweep(rank_placement.time_ns)
 
+    def end(self, cluster: str, job: str, time_ns: int) -> None:
+        """A line reports the end of a job: it leaves its nodes, unless more than its last lines follow."""
+        if places := self.by_job.get(f"{cluster}/{job}"):
+            places.ended_ns = time_ns
+
     def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
-        """The jobs on a node at that time; if none was known by then, those that came later."""
+        """The jobs on a node at that time, without those that ended before if there are others.
+
+        If none was known by then, those that came later.
+        """
         seen = self.seen_by_node.get(f"{cluster}/{node}", {})
-        return {job for job, (first_ns, _) in seen.items() if first_ns <= time_ns} or set(seen)
+        by_then = {job for job, (first_ns, _) in seen.items() if first_ns <= time_ns} or set(seen)
+        return {job for job in by_then if not self._has_left(cluster, job, time_ns)} or by_then
+
+    def _has_left(self, cluster: str, job: str, time_ns: int) -> bool:
+        places = self.by_job.get(f"{cluster}/{job}")
+        return places is not None and 0 < places.ended_ns < time_ns - LAST_LINES_NS
 
     def node_of(self, cluster: str, job: str, rank: int, time_ns: int) -> str:
         """The node of a rank at that time; empty if unknown."""

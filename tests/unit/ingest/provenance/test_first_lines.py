@@ -25,6 +25,8 @@ def origin_of_log(tmp_path: Path, text: str, origin: Origin = FILE_ORIGIN) -> Or
         "SLURM_JOB_ID=7877",
         "export SLURM_JOB_ID=7877",
         "JOB_ID: 7877",
+        "2026-03-02T09:00:00 SLURM_JOB_ID=7877",
+        "2026-03-02 09:00:00,123 SLURM_JOB_ID=7877",
         "[2026-03-02 09:00:00] launch | JOB_ID=7877 NNODES=12 NODE_RANK=6",
         "0: SLURM_JOBID=7877",
         "Job ID: 7877",

@@ -288,3 +288,14 @@ def test_a_rank_placement_that_waits_in_a_snapshot_is_the_same_afterwards() -> N
     restored = Engine(the_rules(), first.snapshot())
     assert restored.flush() == second.flush()
     assert restored.snapshot() == second.snapshot()
+
+
+def test_a_job_that_ended_has_left_its_node_for_the_next_one() -> None:
+    placement = Placement()
+    placement.observe("c", "n1", "old", at(0))
+    placement.end("c", "old", at(10))
+    assert placement.jobs_on("c", "n1", at(300)) == {"old"}
+    placement.observe("c", "n1", "new", at(200))
+    assert placement.jobs_on("c", "n1", at(300)) == {"new"}
+    placement.observe("c", "n1", "old", at(290))
+    assert placement.jobs_on("c", "n1", at(300)) == {"old", "new"}
