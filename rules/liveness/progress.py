@@ -27,7 +27,7 @@ EVEN_SAVES: Final = 2
 
 MIN_SLACK_NS: Final = 15 * NS_PER_S
 MIN_SILENCE_NS: Final = 120 * NS_PER_S
-"""No job counts as stopped sooner, unless a line reported a root cause: programs pause unannounced for a minute."""
+"""Silence alone makes no job hang sooner, unless a line reported a root cause: programs pause for a minute."""
 
 PHASE_NS: Final = 600 * NS_PER_S
 ANNOUNCED_NS: Final = 1800 * NS_PER_S
@@ -179,6 +179,11 @@ class JobProgress(msgspec.Struct):
         return _median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
 
     @property
+    def may_only_pause_until_ns(self) -> int:
+        """Until when silence alone does not show that the job hangs."""
+        return 0 if self._is_after_root_cause else self.last_step_ns + MIN_SILENCE_NS
+
+    @property
     def reports_every_ns(self) -> int:
         """The median time from one reported step to the next; 0 before the second."""
         return _median(self.gaps_ns)
@@ -228,8 +233,6 @@ class JobProgress(msgspec.Struct):
         if self._is_after_root_cause:
             longest_ns = min(longest_ns, self.root_cause_ns + MIN_SLACK_NS - self.last_step_ns)
         waits.append(longest_ns)
-        if not self._is_after_root_cause:
-            waits.append(MIN_SILENCE_NS)
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:

@@ -238,6 +238,10 @@ class LivenessWatch(Declared):
         if finding := shipper_silent(watch, self.streams, now_ns):
             return self._wait_for_shipper(key, watch, finding, now_ns)
         finding = find(watch, self.streams, now_ns)
+        if finding.verdict == HUNG and now_ns < watch.progress.may_only_pause_until_ns:
+            next_ns = min(now_ns + CHECK_AGAIN_NS, watch.progress.may_only_pause_until_ns)
+            set_step_timer(self.timers, key, watch, next_ns)
+            return []
         if finding.verdict == HUNG and watch.progress.has_saved_its_last:
             watch.end = JobEnd.COMPLETED
             watch.progress.end(is_finished=True)

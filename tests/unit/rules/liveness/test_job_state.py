@@ -64,7 +64,7 @@ def test_a_rank_that_stops_reporting_while_the_job_advances_is_quiet(fresh: Engi
 
 
 def test_a_hang_without_a_culprit_names_no_rank(engine: Engine) -> None:
-    found = state(engine, of_all(117), 700)
+    found = state(engine, of_all(117), 720)
     assert (found.phase, found.verdict, found.node, found.rank) == (JobPhase.STALLED, "hung", "", None)
     assert found.since_ns == at(585)
     assert found.text.startswith("no step after step 117")
@@ -76,8 +76,8 @@ def test_a_stall_names_the_rank_that_stopped_first(engine: Engine) -> None:
 
 
 def test_a_job_that_continues_after_a_stall_is_in_step_again(engine: Engine) -> None:
-    assert state(engine, of_all(117), 700).phase is JobPhase.STALLED
-    found = state(engine, of_all(118, first=118, start_s=710), 711)
+    assert state(engine, of_all(117), 720).phase is JobPhase.STALLED
+    found = state(engine, of_all(118, first=118, start_s=730), 731)
     assert (found.phase, found.verdict, found.text) == (JobPhase.IN_STEP, "", "")
 
 
@@ -122,20 +122,20 @@ def test_a_node_without_logs_is_lost_while_the_job_advances(engine: Engine) -> N
 )
 def test_an_ended_job_has_the_end_that_its_lines_report(engine: Engine, rules: list[str], end: JobEnd) -> None:
     engine.add([a_match(rule, 590 + number, "n1", "A") for number, rule in enumerate(rules)], [])
-    found = state(engine, of_all(117), 700)
+    found = state(engine, of_all(117), 720)
     assert (found.phase, found.end, found.behind) == (JobPhase.ENDED, end, ())
     assert found.text == "the last step was 117"
 
 
 def test_a_job_that_ended_and_steps_again_has_not_ended(engine: Engine) -> None:
     engine.add([a_match("slurm.cancelled", 590, "n1", "A")], [])
-    assert state(engine, of_all(117), 700).phase is JobPhase.ENDED
+    assert state(engine, of_all(117), 720).phase is JobPhase.ENDED
     found = state(engine, [a_step(118, 900)], 901)
     assert (found.phase, found.end) == (JobPhase.IN_STEP, JobEnd.UNKNOWN)
 
 
 def test_a_job_without_lines_for_a_day_ended_unreported(engine: Engine) -> None:
-    state(engine, of_all(117), 700)
+    state(engine, of_all(117), 720)
     other = Alive(at(700 + 26 * HOUR_S), "default", "", "n9", source="kernel")
     found = state(engine, [other], 701 + 26 * HOUR_S)
     assert (found.phase, found.end, found.text) == (JobPhase.ENDED, JobEnd.UNREPORTED, "")

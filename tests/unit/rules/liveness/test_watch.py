@@ -16,9 +16,9 @@ from tests.support.signals import a_match, a_step
 @pytest.mark.parametrize(
     ("pace_s", "wait_s"),
     [
-        pytest.param(0.5, 15, id="fifteen-seconds"),
-        pytest.param(5, 15, id="three-steps"),
-        pytest.param(30, 90, id="slow"),
+        pytest.param(0.5, 119.5, id="two-minutes-of-short-steps"),
+        pytest.param(5, 115, id="two-minutes"),
+        pytest.param(60, 180, id="three-steps"),
     ],
 )
 def test_a_job_whose_cadence_is_known_has_stopped_when_a_step_is_late(
@@ -62,7 +62,7 @@ def test_a_job_cancelled_soon_after_its_last_step_had_not_hung(fresh: Engine) ->
 
 
 def test_all_ranks_at_one_step_are_hung(engine: Engine) -> None:
-    (hang,) = run(engine, of_all(117, nodes=4, gpus=2), 700)
+    (hang,) = run(engine, of_all(117, nodes=4, gpus=2), 720)
     assert (hang.verdict, hang.root_cause.node, hang.root_cause.rank) == ("hung", "", None)
     assert hang.chain[0].text == (
         "no step after step 117; until then a step took 5.0 s; all 8 ranks that report steps are at step 117"
@@ -106,8 +106,8 @@ def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
     found = run(engine, [*steps(117), *streams], 1500)
     assert found[-1].failure_class == "node-fail"
     assert (found[-1].verdict, found[-1].root_cause.node) == ("node-dead", "n3")
-    assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("hung", ""), ("node-dead", "n3")]
-    assert verdicts(engine)[1][3] <= 605 + 120
+    assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("node-dead", "n3")]
+    assert verdicts(engine)[0][3] <= 605 + 120
 
 
 def test_workers_without_lines_on_a_node_with_kernel_lines_are_dead(engine: Engine) -> None:
@@ -138,7 +138,7 @@ def test_missing_logs_of_all_nodes_are_the_shipper_s_until_a_line_arrives(engine
 
 def test_missing_logs_of_a_single_node_are_a_hang(engine: Engine) -> None:
     (found,) = run(
-        engine, [*steps(117), *alive_every("kernel", "n1", 0, 585), *alive_every("worker", "n1", 0, 585)], 700
+        engine, [*steps(117), *alive_every("kernel", "n1", 0, 585), *alive_every("worker", "n1", 0, 585)], 720
     )
     assert found.verdict == "hung"
 
@@ -183,7 +183,7 @@ def test_a_last_line_that_ends_in_the_middle_is_cut_off(engine: Engine) -> None:
 
 def test_lines_that_always_end_in_the_middle_are_not_cut_off(engine: Engine) -> None:
     cuts = [LineCut(at(5 * number + 1), "default", "", "n1") for number in range(118)]
-    (found,) = run(engine, [*steps(117), *alive_every("worker", "n1", 0, 585), *cuts], 700)
+    (found,) = run(engine, [*steps(117), *alive_every("worker", "n1", 0, 585), *cuts], 720)
     assert found.verdict == "hung"
 
 
