@@ -73,7 +73,8 @@ class Records(Sequence[bytes]):
     def suspicious_envelopes(self) -> list[int]:
         """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
         starts = self._ends - self._sizes_bytes - 1
-        envelopes = np.flatnonzero((self._at(starts) == _BRACE) & np.isin(self._at(starts + 1), _BEFORE_A_NAME))
+        has_name = np.isin(self._at(starts + 1), _BEFORE_A_NAME) & (self._sizes_bytes > 1)
+        envelopes = np.flatnonzero((self._at(starts) == _BRACE) & has_name)
         has_end = self._at(self._ends[envelopes] - 2) == _END_BRACE
         endless = [number for number in envelopes[~has_end].tolist() if not _ends_well(self.values[number])]
         return sorted({*endless, *self._without_text(envelopes, starts)})

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Final
 
 from epicenter.rules.model.records import Match
-from epicenter.rules.model.times import UNIT_NS
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import EdgeIndex
 from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
+from epicenter.rules.packs.waits import stated_wait_ns
 
 NEAR_BYTES: Final = 4096
 """Fields are looked for at most this far from the match. Without a bound, one long line could take minutes."""
@@ -21,6 +21,7 @@ NEAR_BYTES: Final = 4096
 HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved"})
 
 
+_WAITED_PREFIX: Final = "waited_"
 STEP_FIELDS: Final = {"step", "steps_total", "total_steps", "step_saved", "step_restored"}
 """Whole numbers that some frameworks write as 3.2e+4."""
 
@@ -100,18 +101,17 @@ class Rule:
         return replace(self, spec=self.spec.model_copy(update={"role": "context", "severity": "info"}))
 
     def waited_ns(self, fields: dict[str, str]) -> int:
-        """How long before the line the failure began, according to the line; 0 if the line lacks it."""
+        """How long before the line the failure began, according to the line; 0 if the line lacks it.
+
+        A field such as `waited_ms` says so for every rule, in the unit that its name ends in.
+        """
         waited = self.spec.waited
-        if waited is None:
-            return 0
-        if waited.constant:
-            return waited.constant
-        waited_text = fields.get(waited.field, "")
-        return (
-            int(waited_text) * UNIT_NS[waited.unit]
-            if waited_text.isascii() and waited_text.isdigit() and len(waited_text) < 10
-            else 0
-        )
+        stated = next((name for name in fields if name.startswith(_WAITED_PREFIX)), "")
+        if waited and waited.field in fields:
+            return stated_wait_ns(fields[waited.field], waited.unit)
+        if stated:
+            return stated_wait_ns(fields[stated], stated.removeprefix(_WAITED_PREFIX))
+        return waited.constant if waited else 0
 
 
 _SCIENTIFIC: Final = re.compile(rb"\d+(?:\.\d+)?[eE]\+?\d{1,2}(?![\w.])")

@@ -82,10 +82,13 @@ def lag_ns(text: str) -> int:
 
 
 class Waited(Strict):
-    """How long the failure lasted before the line: a named field in a unit, or a constant."""
+    """How long the failure lasted before the line: a named field in a unit, or a constant.
+
+    A field named `waited_s`, `waited_ms` and so on needs no `waited`. A unit in the field's text outranks `unit`.
+    """
 
     field: str = ""
-    unit: Literal["ms", "s", "m"] = "s"
+    unit: Literal["ns", "us", "ms", "s", "m", "h", "jiffies"] = "s"
     constant: DurationNs = 0
 
     @model_validator(mode="after")

@@ -56,7 +56,8 @@ def _chain_order(candidate: Candidate) -> tuple[int, int, str, str, int, str]:
 def is_dated_back(signal: Signal, rules: RuleSet) -> bool:
     """Whether its onset follows from how long something waited: a rule's `waited`, or missing logs."""
     rule = rules.by_id.get(signal.rule)
-    has_waited = bool(rule and rule.spec.waited) or (signal.position is None and "verdict" in signal.fields)
+    is_of_silence = signal.position is None and "verdict" in signal.fields
+    has_waited = is_of_silence or bool(rule and (rule.spec.waited or rule.waited_ns(signal.fields)))
     return has_waited and signal.onset_ns < signal.event_time_ns
 
 

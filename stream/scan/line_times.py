@@ -1,70 +1,152 @@
-"""Times for lines without a timestamp in recorded files: they get the time of a nearby line, else only an order."""
+"""Times for lines without a timestamp, or with one that can't be right: they get the time of a nearby line."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import chain
-from typing import Final
+from itertools import chain, islice
+from typing import Final, NamedTuple
 
 import msgspec
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
-from epicenter.ingest.parse.envelope import Parsed, may_state_time, stated_time
-from epicenter.rules.model.times import order_ns
+from epicenter.ingest.parse.envelope import Parsed, may_state_time, parse, stated_time
+from epicenter.rules.errors import RecordError
+from epicenter.rules.model.times import NS_PER_S, order_ns
 
 MAX_LOOKBACK_LINES: Final = 200
 """A line gets the time of a line at most this far before it; in a recording that begins with times, of any line."""
 
+MAX_ZONES_NS: Final = 14 * 3600 * NS_PER_S
+"""No time zone explains a larger difference between two lines of one writer."""
+
+NEIGHBOURS: Final = 9
+"""At most this many lines before and after a doubtful one are asked: several may be wrong together."""
+
+LIVE_LAG_NS: Final = 600 * NS_PER_S
+"""A live source whose lines are older than this when they arrive is catching up: their receipt is not their time."""
+
+
+class Timed(NamedTuple):
+    """A line that states its time."""
+
+    offset: int
+    time_ns: int
+    received_ns: int
+
 
 class LineTimes:
-    """Times for lines of a recorded batch without a timestamp. Call it in order: each line is then read once."""
+    """Times for lines of a batch without a timestamp. Call it in order: each line is then read once."""
 
-    def __init__(self, batch: Batch, timed: tuple[int, int] | None):
+    def __init__(self, batch: Batch, timed: Timed | None):
         self.batch = batch
         self._at_start = self._timed = timed
         self._seen = 0
+        self._believed_ns = timed.time_ns if timed else 0
         self._looks_far_back = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
-        """A recorded line with the time of the nearest timed line before it, unless that is too far back.
+        """The line; without a believable time it gets that of the nearest timed line before it.
 
         At the head of a plain file it gets that of the first timed line. Without any, a line of a recording gets its
-        place in the order of lines; another one keeps the time of its receipt.
+        place in the order of lines; another one keeps the time of its receipt. So does a live line, unless its source
+        is catching up.
         """
-        if parsed.event.has_own_time or not self.batch.is_recorded:
+        if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return parsed
-        offset = self.batch.offsets[number]
-        timed = self._before(number) or self._at_head(number)
-        if timed and (self._looks_far_back or timed[0] > offset - MAX_LOOKBACK_LINES):
-            time_ns = timed[1]
-        elif self.batch.is_recording:
-            time_ns = order_ns(offset)
-        else:
-            return parsed
-        return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=time_ns))
+        time_ns = self._time_in_file(number) if self.batch.is_recorded else self._time_in_stream(number)
+        event = msgspec.structs.replace(parsed.event, event_time_ns=time_ns, has_own_time=False)
+        return msgspec.structs.replace(parsed, event=event)
 
-    def upto(self, end: int) -> tuple[int, int] | None:
-        """(line, time) of the newest timed line before `end`, including earlier batches."""
+    def alone(self, number: int, parsed: Parsed) -> Parsed:
+        """As `with_time`, in any order."""
+        return LineTimes(self.batch, self._at_start).with_time(parsed, number)
+
+    def upto(self, end: int) -> Timed | None:
+        """The newest timed line before `end`, including earlier batches."""
         return self._before(end) if end >= self._seen else LineTimes(self.batch, self._at_start)._before(end)
 
-    def _at_head(self, number: int) -> tuple[int, int] | None:
+    def is_wild(self, number: int, time_ns: int) -> bool:
+        """Whether the writer's lines before and after it agree that its time is wrong: no zone explains it."""
+        if abs(self._believed_ns - time_ns) > MAX_ZONES_NS and self._is_contradicted(number, time_ns):
+            return True
+        self._believed_ns = time_ns
+        return False
+
+    def _is_contradicted(self, number: int, time_ns: int) -> bool:
+        first, end = max(-1, number - MAX_LOOKBACK_LINES), self._end_of_search(number)
+        before_ns = self._median_of_writer(number, range(number - 1, first, -1))
+        after_ns = self._median_of_writer(number, range(number + 1, end))
+        if after_ns is None or abs(after_ns - time_ns) <= MAX_ZONES_NS:
+            return False
+        if before_ns is None and self._at_start:
+            before_ns = self._at_start.time_ns
+        if before_ns is None:
+            return after_ns < time_ns
+        return abs(before_ns - time_ns) > MAX_ZONES_NS and (before_ns < time_ns) == (after_ns < time_ns)
+
+    def _time_in_file(self, number: int) -> int:
+        offset = self.batch.offsets[number]
+        timed = self._before(number) or self._at_head(number)
+        if timed and (self._looks_far_back or timed.offset > offset - MAX_LOOKBACK_LINES):
+            return timed.time_ns
+        return order_ns(offset) if self.batch.is_recording else self.batch.record(number).received_ns
+
+    def _time_in_stream(self, number: int) -> int:
+        received_ns = self.batch.record(number).received_ns
+        timed = self._before(number)
+        if timed is None or timed.offset <= self.batch.offsets[number] - MAX_LOOKBACK_LINES:
+            timed = self._after(number)
+        if timed is None or timed.received_ns - timed.time_ns <= LIVE_LAG_NS:
+            return received_ns
+        return timed.time_ns + max(0, received_ns - timed.received_ns)
+
+    def _at_head(self, number: int) -> Timed | None:
         """The time of a plain file's first timed line, for the untimed lines before it."""
         origin, offset = self.batch.origin, self.batch.offsets[number]
         time_ns = origin.head_time_ns if origin else None
-        return None if time_ns is None or offset > MAX_LOOKBACK_LINES else (offset, time_ns)
+        return None if time_ns is None or offset > MAX_LOOKBACK_LINES else Timed(offset, time_ns, time_ns)
 
-    def _before(self, number: int) -> tuple[int, int] | None:
+    def _before(self, number: int) -> Timed | None:
         near = max(self._seen, number - MAX_LOOKBACK_LINES + 1)
         far = self._far_before(near) if self._looks_far_back else ()
         for earlier in chain(range(number - 1, near - 1, -1), far):
-            if (time_ns := stated_time(self.batch.record(earlier))) is not None:
-                self._timed = self.batch.offsets[earlier], time_ns
+            if timed := self._timed_line(earlier):
+                self._timed = timed
                 break
         self._seen = max(self._seen, number)
         return self._timed
+
+    def _after(self, number: int) -> Timed | None:
+        return next(filter(None, map(self._timed_line, range(number + 1, self._end_of_search(number)))), None)
+
+    def _timed_line(self, number: int) -> Timed | None:
+        """The line with its time, if it states one that can be right."""
+        record = self.batch.record(number)
+        time_ns = stated_time(record) if may_state_time(record.value) else None
+        if time_ns is None or self.is_wild(number, time_ns):
+            return None
+        return Timed(self.batch.offsets[number], time_ns, record.received_ns)
+
+    def _end_of_search(self, number: int) -> int:
+        return min(len(self.batch), number + MAX_LOOKBACK_LINES)
+
+    def _median_of_writer(self, number: int, numbers: Iterable[int]) -> int | None:
+        """The median time of the nearest lines of the same writer, among these."""
+        writer = self._writer(number)
+        records = (self.batch.record(other) for other in numbers if self._writer(other) == writer)
+        times = (stated_time(record) for record in records if may_state_time(record.value))
+        nearest = sorted(islice((time_ns for time_ns in times if time_ns is not None), NEIGHBOURS))
+        return nearest[len(nearest) // 2] if nearest else None
+
+    def _writer(self, number: int) -> tuple[str, str]:
+        try:
+            event = parse(self.batch.record(number), "").event
+        except RecordError:
+            return "", ""
+        return event.node, event.source
 
     def _far_before(self, number: int) -> Iterator[int]:
         """The lines before this one that were not looked at yet and may state a time, the newest first."""

@@ -26,7 +26,7 @@ from epicenter.rules.redact.redactor import Redactor
 from epicenter.stream.scan.blocks import RecordHits, join_blocks, with_short_lines
 from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
 from epicenter.stream.scan.heartbeats import Heartbeats
-from epicenter.stream.scan.line_times import LineTimes
+from epicenter.stream.scan.line_times import LineTimes, Timed
 from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
 from epicenter.stream.scan.prefilter import Prefilter, Prefiltered
 from epicenter.stream.scan.redaction import Redactions, match_id, redacted_dead_letter, without_secrets
@@ -87,7 +87,7 @@ class BatchScanner:
         self._cluster = cluster
         self._keep_all = keep_all
         self.reload(rules, scanner)
-        self._timed_by_source: dict[str, tuple[int, int]] = {}
+        self._timed_by_source: dict[str, Timed] = {}
         self._liveness = Liveness()
         self._reported_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
@@ -112,18 +112,20 @@ class BatchScanner:
         values = without_tails(whole, invalid)
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
-        times = LineTimes(validated, self._timed_by_source.get(batch.source))
+        timed_before = self._timed_by_source.get(batch.source)
+        times = LineTimes(validated, timed_before)
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
         end = join_blocks(hits_by_record, lambda number: self._line(validated, number, invalid), len(batch), is_last)
         for number in prefiltered.suspicious:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault
-        if batch.is_recorded and (timed := times.upto(end)):
+        if timed := times.upto(end):
             self._timed_by_source[batch.source] = timed
         with_hits = [record for number, record in sorted(hits_by_record.items()) if number < end]
         invalid = {number: fault for number, fault in invalid.items() if number < end}
         scanned, heartbeats = self._scanned(batch, end, with_hits, invalid)
-        self._record_liveness(batch, end, invalid, prefiltered, scanned, heartbeats)
+        self._record_cut_lines(LineTimes(batch, timed_before), invalid, heartbeats)
+        self._record_liveness(LineTimes(batch, timed_before), end, invalid, prefiltered, scanned, heartbeats)
         return self._finished(scanned, heartbeats, batch, invalid)
 
     def _hits_by_record(
@@ -172,7 +174,6 @@ class BatchScanner:
                     scanned.matches.append(_match(hit, event, record.block if hit.is_failure else ()))
                 elif hit.rule.spec.id in self._observed:
                     scanned.observed.append(_match(hit, event, ()))
-        self._record_cut_lines(batch, invalid, heartbeats)
         return scanned, heartbeats
 
     def _candidates(self, values: Records | TextLines, prefiltered: Prefiltered) -> dict[int, list[int]]:
@@ -184,7 +185,7 @@ class BatchScanner:
 
     def _record_liveness(
         self,
-        batch: Batch,
+        times: LineTimes,
         end: int,
         invalid: Mapping[int, Fault],
         prefiltered: Prefiltered,
@@ -193,14 +194,12 @@ class BatchScanner:
     ) -> None:
         """Record every writer in every ten seconds: this places its job on its node and advances event time."""
 
+        batch = times.batch
         own_node = batch.origin is None or not batch.origin.hosts
 
         def time_of(number: int) -> int | None:
-            try:
-                event = None if number in invalid else parse(batch.record(number), self._cluster).event
-            except RecordError:
-                event = None
-            if event is None or not (event.has_own_time or not batch.is_recorded):
+            event = self._timed_event(times, number, invalid)
+            if event is None:
                 return None
             scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
             heartbeats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
@@ -210,6 +209,15 @@ class BatchScanner:
             return event.event_time_ns
 
         self._liveness.observe(batch, end, prefiltered.of_kernel, time_of)
+
+    def _timed_event(self, times: LineTimes, number: int, invalid: Mapping[int, Fault]) -> LogEvent | None:
+        """The event of a record; None if nothing says when it happened."""
+        parsed = self._line(times.batch, number, invalid)
+        is_recorded = times.batch.is_recorded
+        if parsed is None or (is_recorded and not parsed.event.has_own_time):
+            return None
+        event = times.alone(number, parsed).event
+        return event if event.has_own_time or not is_recorded else None
 
     def _record_pod(self, event: LogEvent, scanned: ScanResult) -> None:
         """Record a pod's job and node from its lines: Kubernetes' events name only the pod."""
@@ -255,11 +263,12 @@ class BatchScanner:
         matches = list(map(with_short_lines, matches))
         scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
 
-    def _record_cut_lines(self, batch: Batch, invalid: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
+    def _record_cut_lines(self, times: LineTimes, invalid: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
         """Record envelopes that end in the middle: their writer was stopped."""
-        for number, fault in invalid.items():
-            if fault.kind is DeadLetterKind.NOT_JSON and not batch.values[number].rstrip().endswith(b"}"):
-                heartbeats.add_cut(parse(batch.record(number), self._cluster).event)
+        for number, fault in sorted(invalid.items()):
+            record = times.batch.record(number)
+            if fault.kind is DeadLetterKind.NOT_JSON and not record.value.rstrip().endswith(b"}"):
+                heartbeats.add_cut(times.with_time(parse(record, self._cluster), number).event)
 
 
 def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:

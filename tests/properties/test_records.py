@@ -20,17 +20,18 @@ values = st.lists(
     ),
     max_size=30,
 )
-USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
+NAMES = (b'"message"', b'"log"', b'"MESSAGE"', b'"msg"')
+USUAL_TEXT = [name + colon for name in NAMES for colon in (b':"', b': "')]
 
 
 def is_suspicious(value: bytes) -> bool:
-    if not value.startswith(b'{"'):
+    if not re.match(rb'\{["\s]', value) or value[1:2] in b"\v\f":
         return False
     return not any(mark in value for mark in USUAL_TEXT) or not value.endswith((b"}", b"}\n", b"}\r\n"))
 
 
 @given(values)
-@example([b"", b"{", b'{"'])
+@example([b"", b"{", b'{"', b'{ "', b'{ "log": "a"}'])
 @example([b'{"log":"a"}', b'{"log":"'])
 def test_suspicious_envelopes_are_found(given_values: list[bytes]) -> None:
     wanted = [number for number, value in enumerate(given_values) if is_suspicious(value)]

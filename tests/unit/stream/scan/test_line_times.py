@@ -35,11 +35,11 @@ def test_a_line_has_the_time_of_the_nearest_timed_line_however_far_back(is_one_t
     assert times_of(numbers, is_one_text) == [stated_time(record(LINES[timed].encode())) for timed in nearest]
 
 
-def test_far_back_only_lines_that_may_state_a_time_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_lines_that_may_state_a_time_are_parsed_while_looking_back(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
     monkeypatch.setattr(line_times, "stated_time", lambda record: parsed.append(record) or stated_time(record))
     times_of([4 * FAR - 1], is_one_text=True)
-    assert len(parsed) == MAX_LOOKBACK_LINES
+    assert [record.position.offset for record in parsed] == [2 * FAR]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from time import process_time
 
 import orjson
@@ -331,8 +332,8 @@ def test_the_time_of_earlier_lines_counts_for_a_fixed_number_of_lines(
 
 def test_a_live_line_without_a_time_happened_when_it_was_received() -> None:
     lines = [f"{iso(7)} epoch done".encode(), TRACEBACK.encode()]
-    (match,) = a_scanner().scan(batch(lines, live=True)).matches
-    assert match.event.event_time_ns == LATER_NS
+    (match,) = a_scanner().scan(replace(batch(lines, live=True), received_ns=[at(8), at(9)])).matches
+    assert match.event.event_time_ns == at(9)
 
 
 def test_a_step_is_one_heartbeat_however_many_ranks_report_it() -> None:

@@ -1,0 +1,105 @@
+"""Lines without a time, and lines whose time can't be right, take the time of their neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.heartbeats import LineCut, Step
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.scan.scan import ScanResult
+from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, vector
+
+XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
+WILD = {
+    "1970": "1970-01-01T00:00:07Z",
+    "2100": "2100-01-01T00:00:00Z",
+    "tomorrow": "2026-03-03T09:02:00Z",
+    "last week": "2026-02-23T09:02:00Z",
+    "broken": "yesterday",
+}
+DAY_S = 86_400
+
+
+def steps(first: int, last: int) -> list[bytes]:
+    """Steps of job A on one node, ten seconds apart."""
+    return [vector("n1", 10 * step, f"step {step}: loss 2.31, time 320ms", "A") for step in range(first, last + 1)]
+
+
+def with_stamp(stamp: str, text: str) -> bytes:
+    return orjson.dumps(orjson.loads(vector("n1", 0, text, "A")) | {"timestamp": stamp})
+
+
+def found(values: list[bytes], live: bool, received_ns: int = LATER_NS) -> ScanResult:
+    return a_scanner().scan(replace(batch(values, live=live), received_ns=[received_ns] * len(values)))
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["file", "stream"])
+@pytest.mark.parametrize("stamp", WILD.values(), ids=list(WILD))
+def test_a_wild_time_moves_nothing(stamp: str, live: bool) -> None:
+    values = [
+        *steps(1, 12),
+        with_stamp(stamp, "step 12: loss 2.31, time 320ms"),
+        with_stamp(stamp, XID),
+        *steps(13, 30),
+    ]
+    scanned = found(values, live)
+    assert scanned.newest_ns == at(300)
+    assert {heartbeat.event_time_ns for heartbeat in scanned.heartbeats} <= {at(10 * step) for step in range(1, 31)}
+    assert [match.event.event_time_ns for match in scanned.matches] == [at(120)]
+
+
+def test_a_day_without_lines_is_no_wild_time() -> None:
+    values = [*steps(1, 12), vector("n1", DAY_S, XID, "A"), vector("n1", DAY_S + 5, "shutting down", "A")]
+    (match,) = found(values, live=False, received_ns=LATER_NS + DAY_S * NS_PER_S).matches
+    assert match.event.event_time_ns == at(DAY_S)
+
+
+def test_lines_of_other_nodes_do_not_make_a_time_wild() -> None:
+    later = [vector(f"n{number}", DAY_S * (number % 2), XID, "A") for number in range(2, 7)]
+    scanned = found(later, live=False, received_ns=LATER_NS + DAY_S * NS_PER_S)
+    assert sorted(match.event.event_time_ns for match in scanned.matches) == [at(0)] * 3 + [at(DAY_S)] * 2
+
+
+@pytest.mark.parametrize(
+    "record", [XID.encode(), b'{"message": "' + XID.encode() + b'", "host": "n1', b'{"log": "%s"}' % XID.encode()]
+)
+def test_an_untimed_record_of_a_stream_that_catches_up_has_the_time_of_the_one_before(record: bytes) -> None:
+    scanned = found([*steps(1, 12), record, *steps(13, 30)], live=True)
+    assert scanned.newest_ns == at(300)
+    assert [match.event.event_time_ns for match in scanned.matches] == [at(120)]
+
+
+def test_untimed_records_before_the_first_timed_one_have_its_time() -> None:
+    scanned = found([XID.encode(), *steps(1, 12)], live=True)
+    assert [match.event.event_time_ns for match in scanned.matches] == [at(10)]
+
+
+def test_an_untimed_record_has_the_time_of_one_in_the_batch_before() -> None:
+    scanner = a_scanner()
+    scanner.scan(batch(steps(1, 12), live=True))
+    (match,) = scanner.scan(batch([XID.encode()], first=13, live=True)).matches
+    assert match.event.event_time_ns == at(120)
+
+
+def test_an_untimed_record_of_a_prompt_stream_has_the_time_of_its_receipt() -> None:
+    lines = steps(1, 12)
+    received_ns = [at(10 * step + 1) for step in range(1, 13)] + [at(300)]
+    live: Batch = replace(batch([*lines, XID.encode()], live=True), received_ns=received_ns)
+    (match,) = a_scanner().scan(live).matches
+    assert match.event.event_time_ns == at(300)
+
+
+def test_a_line_cut_in_the_middle_has_the_time_of_the_one_before() -> None:
+    cut = vector("n1", 130, "loading shard 13 of the data set", "A")[:-40]
+    for live in (False, True):
+        cuts = [heartbeat for heartbeat in found([*steps(1, 12), cut], live).heartbeats if type(heartbeat) is LineCut]
+        assert [heartbeat.event_time_ns for heartbeat in cuts] == [at(120)]
+
+
+def test_steps_keep_their_own_times() -> None:
+    times = [heartbeat.event_time_ns for heartbeat in found(steps(1, 30), False).heartbeats if type(heartbeat) is Step]
+    assert times == [START_NS + 10 * step * NS_PER_S for step in range(1, 31)]
