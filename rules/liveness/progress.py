@@ -171,7 +171,7 @@ class JobProgress(msgspec.Struct):
     @property
     def has_saved_its_last(self) -> bool:
         """Whether a checkpoint before its turn ended the job, with no line that blames anything else."""
-        return self.is_saved_early and not self._is_after_root_cause
+        return self.is_saved_early and not self.is_after_root_cause
 
     @property
     def pace_ns(self) -> int | None:
@@ -181,7 +181,7 @@ class JobProgress(msgspec.Struct):
     @property
     def may_only_pause_until_ns(self) -> int:
         """Until when silence alone does not show that the job hangs."""
-        return 0 if self._is_after_root_cause else self.last_step_ns + MIN_SILENCE_NS
+        return 0 if self.is_after_root_cause else self.last_step_ns + MIN_SILENCE_NS
 
     @property
     def reports_every_ns(self) -> int:
@@ -230,7 +230,7 @@ class JobProgress(msgspec.Struct):
         gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
         longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
-        if self._is_after_root_cause:
+        if self.is_after_root_cause:
             longest_ns = min(longest_ns, self.root_cause_ns + MIN_SLACK_NS - self.last_step_ns)
         waits.append(longest_ns)
         if not self.is_trusted:
@@ -264,7 +264,8 @@ class JobProgress(msgspec.Struct):
         return f"no step after step {self.last_step}; until then a step took {pace_s:.1f} s"
 
     @property
-    def _is_after_root_cause(self) -> bool:
+    def is_after_root_cause(self) -> bool:
+        """Whether a line reported a root cause shortly before the last step, or after it."""
         return self.root_cause_ns > self.last_step_ns - ROUND_NS
 
     @property

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.liveness.progress import JobProgress
-from epicenter.rules.model.heartbeats import Heartbeat, NodeCount, Step, WorldSize
+from epicenter.rules.model.heartbeats import EXIT, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
 from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
@@ -72,6 +72,7 @@ class JobWatch(msgspec.Struct):
     verdict_text: str = ""
     end: JobEnd = JobEnd.UNKNOWN
     shown_phase: JobPhase | None = None
+    exit_ns_by_node: dict[str, int] = {}
 
     def observe(self, heartbeat: Heartbeat) -> None:
         """Record that the job is alive on a node."""
@@ -79,6 +80,20 @@ class JobWatch(msgspec.Struct):
         self.last_seen_ns = max(self.last_seen_ns, heartbeat.event_time_ns)
         if heartbeat.node and heartbeat.source == "worker" and len(self.nodes) < MAX_PLACES:
             self.nodes.add(heartbeat.node)
+
+    def begin_phase(self, heartbeat: PhaseBegan) -> None:
+        """Record that a phase begins or ends, or that a process exits."""
+        if heartbeat.phase == EXIT:
+            self.exit_ns_by_node[heartbeat.node] = heartbeat.event_time_ns
+        else:
+            self.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether a process of every node exited after the last step, and no line reported a root cause."""
+        exits = self.exit_ns_by_node
+        is_late = all(exits.get(node, 0) >= self.progress.last_step_ns for node in self.nodes)
+        return bool(exits) and is_late and not self.progress.is_after_root_cause
 
     def place(self, heartbeat: WorldSize | NodeCount) -> None:
         """Record a banner's number of ranks or nodes; the largest group is the job."""

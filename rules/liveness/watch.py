@@ -195,7 +195,7 @@ class LivenessWatch(Declared):
         if type(heartbeat) is WorldSize or type(heartbeat) is NodeCount:
             self._place(key, watch, heartbeat)
         elif type(heartbeat) is PhaseBegan:
-            watch.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
+            watch.begin_phase(heartbeat)
         elif type(heartbeat) is CheckpointSaved:
             watch.progress.save(heartbeat.step, heartbeat.event_time_ns)
         return False
@@ -238,18 +238,24 @@ class LivenessWatch(Declared):
         if finding := shipper_silent(watch, self.streams, now_ns):
             return self._wait_for_shipper(key, watch, finding, now_ns)
         finding = find(watch, self.streams, now_ns)
+        if watch.has_exited:
+            text = "processes exited on every node, and no line reports a failure"
+            return self._finish(watch, JobEnd.UNKNOWN, text, now_ns)
         if finding.verdict == HUNG and now_ns < watch.progress.may_only_pause_until_ns:
             next_ns = min(now_ns + CHECK_AGAIN_NS, watch.progress.may_only_pause_until_ns)
             set_step_timer(self.timers, key, watch, next_ns)
             return []
         if finding.verdict == HUNG and watch.progress.has_saved_its_last:
-            watch.end = JobEnd.COMPLETED
-            watch.progress.end(is_finished=True)
             text = f"the checkpoint of step {watch.progress.saved_step} came before its turn, and no step after it"
-            return [self.record(watch, Finding(FINISHED, text=text), now_ns)]
+            return self._finish(watch, JobEnd.COMPLETED, text, now_ns)
         watch.progress.is_stalled = True
         set_check_timer(self.timers, key, watch, now_ns + CHECK_AGAIN_NS)
         return [self.declare(watch, finding, now_ns)]
+
+    def _finish(self, watch: JobWatch, end: JobEnd, text: str, now_ns: int) -> list[Verdict]:
+        watch.end = end
+        watch.progress.end(is_finished=True)
+        return [self.record(watch, Finding(FINISHED, text=text), now_ns)]
 
     def _wait_for_shipper(self, key: str, watch: JobWatch, finding: Finding, now_ns: int) -> list[Verdict]:
         if now_ns - watch.progress.last_step_ns < INACTIVE_NS:

@@ -19,6 +19,9 @@ CHECKPOINT: Final = "checkpoint"
 EVALUATION: Final = "evaluation"
 """The phase of lines whose step is one of an evaluation, or the training step that is evaluated."""
 
+EXIT: Final = "exit"
+"""The phase of a line that a process prints while it exits."""
+
 AFTER: Final = "after-"
 """A phase of this name and another one begins when the other one ends."""
 

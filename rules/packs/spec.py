@@ -21,7 +21,16 @@ Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact", "input"]
 Phase = Literal[
-    "", "checkpoint", "evaluation", "compile", "startup", "cut", "after-checkpoint", "after-evaluation", "after-compile"
+    "",
+    "checkpoint",
+    "evaluation",
+    "compile",
+    "startup",
+    "cut",
+    "exit",
+    "after-checkpoint",
+    "after-evaluation",
+    "after-compile",
 ]
 CheckName = Literal["awaited-rank", "kernel-log", "kernel-before", "other-nodes", "silent-ranks", "outlier"]
 """Checks that epicenter makes itself (`rules/report/checks.py`)."""

@@ -180,3 +180,46 @@ def test_a_hang_after_a_checkpoint_is_reported_within_ten_minutes_of_its_end(nam
     (incident,), found = watched(lines, end_s(lines) + 3600)
     assert incident.verdict == "hung"
     assert found[0][1] <= PAUSE_AT * PACE_S + 300 + 600
+
+
+NOT_DESTROYED = (
+    "[rank0]:[W1102 10:11:12.123456789 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been "
+    "destroyed before we destruct ProcessGroupNCCL. On normal program exit, the application should call "
+    "destroy_process_group to ensure that any pending NCCL operations have finished in this process."
+)
+ENDS: Final = {
+    "not destroyed": NOT_DESTROYED,
+    "exit code": "[2026-03-02 10:11:12] run finished, exit code 0",
+    "done": "[2026-03-02 10:11:12] training done",
+    "requeued": "slurmstepd: error: *** JOB 7801 ON n1 CANCELLED AT 2026-03-02T12:00:00 DUE TO JOB REQUEUE ***",
+    "asked to requeue": "Handling auto-requeue signal: 10",
+}
+
+
+@pytest.mark.parametrize("text", ENDS.values(), ids=list(ENDS))
+def test_a_quiet_end_is_no_incident(text: str) -> None:
+    incidents, found = watched(run_of(FRAMEWORKS["in-house"], 0, ((5, text),), PAUSE_AT), 4 * 3600)
+    assert incidents == []
+    assert {verdict for verdict, _ in found} <= {"finished", "cancelled"}
+
+
+def test_a_requeued_job_that_starts_again_is_quiet() -> None:
+    framework = FRAMEWORKS["megatron"]
+    before = run_of(framework, 0, ((5, ENDS["requeued"]),), PAUSE_AT)
+    again_s = before[-1][0] + 2400
+    load = (again_s, " loading checkpoint from /ckpt/run7 at iteration 80")
+    after = [(again_s + 60 + PACE_S * step, framework.step(80 + step)) for step in range(1, 60)]
+    incidents, _ = watched([*before, load, *after], after[-1][0])
+    assert incidents == []
+
+
+def test_a_process_that_exits_on_one_of_two_nodes_leaves_a_hang() -> None:
+    lines = run_of(FRAMEWORKS["in-house"], 0, (), PAUSE_AT)
+    records = [vector(node, second, text, "A") for second, text in lines for node in ("n1", "n2")]
+    exits_s = lines[-1][0] + 5
+    engine, scanner = Engine(the_rules()), a_scanner()
+    for record in [*records, vector("n1", exits_s, NOT_DESTROYED, "A")]:
+        scanned = scanner.scan(batch([record], live=True))
+        engine.add(scanned.matches, scanned.heartbeats, scanned.rank_placements)
+    engine.advance(at(exits_s + 3600))
+    assert [verdict for verdict, *_ in verdicts(engine)][:1] not in ([], ["finished"])
