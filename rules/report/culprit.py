@@ -13,8 +13,8 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
 
-AWAITING_RULES: Final = ("store.rendezvous_timeout", "store.socket_timeout")
-"""Rules of the rendezvous store: where several nodes report it, they came themselves and wait for another."""
+AWAITING_RULES: Final = ("store.rendezvous_timeout", "store.socket_timeout", "jax.barrier_timeout")
+"""Rules of stores and barriers: where several nodes report it, they came themselves and wait for another."""
 
 
 OPEN_CLASSES: Final = ("straggler", "hang", "rendezvous-timeout")

@@ -13,6 +13,12 @@ from tests.support.logs import at, batch, iso, rsyslog_line, the_rules, vector
 
 RENDEZVOUS_TIMEOUT = "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
 LAUNCH_CONFIG = "I0302 09:00:01.200000 201 site-packages/torch/distributed/launcher/api.py:188]   min_nodes        : {}"
+CONNECTING = "I0302 09:00:01.200000 14011 distributed.py:149] Connecting to JAX distributed service on 10.0.0.1:1234"
+BARRIER_TIMEOUT = (
+    "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: "
+    "[Init]Wait_for_all_tasks_to_register::0. This usually happens because a task triggered the barrier too early or "
+    "too slowly. Please look at the task logs (both timed out and first task) to debug further."
+)
 CANCELLED = "slurmstepd: error: *** STEP 7801.0 ON {} CANCELLED AT 2026-03-02T09:10:05 ***"
 
 
@@ -142,3 +148,12 @@ def test_the_pod_that_never_ran_is_why_the_others_gave_up(
     (found,) = incidents(lines)
     assert (found.failure_class, found.root_cause.node) == (failure_class, "")
     assert "llama-7b-worker-3" in found.title
+
+
+@pytest.mark.parametrize("nodes", [2, 8, 128])
+def test_the_task_of_jax_that_never_registered_is_on_the_listed_node_that_never_logged(nodes: int) -> None:
+    others = [number for number in range(nodes) if number != 1]
+    lines = [vector(named(number), 2, CONNECTING, "7801") for number in others]
+    lines += [vector(named(number), 302 + 0.01 * number, BARRIER_TIMEOUT, "7801") for number in others]
+    (found,) = incidents([*head(nodes), *lines])
+    assert (found.failure_class, found.root_cause.node) == ("jax-coordination-error", named(1))

@@ -7,6 +7,7 @@ import pytest
 from epicenter.rules.engine import Engine
 from epicenter.rules.liveness.roll_call import RollCall, roll_call
 from epicenter.rules.liveness.state import JobWatch, new_watch
+from epicenter.rules.liveness.verdict import who_of
 from epicenter.rules.model.heartbeats import Alive, NodeCount
 from epicenter.rules.model.records import RankPlacement
 from tests.support.heartbeats import run
@@ -85,3 +86,7 @@ def test_a_job_of_which_more_than_half_never_logged_gives_no_verdict() -> None:
     engine = Engine(the_rules())
     engine.add([], [], listed(16))
     assert run(engine, logging(16, set(range(9))), 2000) == []
+
+
+def test_a_rank_without_a_known_node_is_named_alone() -> None:
+    assert (who_of("", 2), who_of("n1", 2), who_of("n1", None)) == ("rank 2", "rank 2 on n1", "n1")

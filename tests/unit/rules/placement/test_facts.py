@@ -67,12 +67,12 @@ def test_jobs_and_facts_are_bounded() -> None:
     assert (len(facts.by_job), len(facts.by_job["default/A"])) == (MAX_KEPT_JOBS, MAX_KEPT_FACTS)
 
 
-def stalled(nodes: int, networks: dict[int, str]) -> Incident:
-    """A job that stops after 200 steps; each node prints its network at the start."""
-    lines = [
-        vector(named(n), 1, f"{named(n)}:881:990 [0] NCCL INFO Using network {networks.get(n, 'IB')}", "A")
-        for n in range(nodes)
-    ]
+NCCL = "n001:881:990 [0] NCCL INFO "
+
+
+def stalled(nodes: int, printed: dict[int, str], usual: str = f"{NCCL}Using network IB") -> Incident:
+    """A job that stops after 200 steps; each node prints a line at the start."""
+    lines = [vector(named(n), 1, printed.get(n, usual), "A") for n in range(nodes)]
     lines += [vector(named(nodes - 1), 10 + 5 * n, STEP.format(n + 1), "A") for n in range(200)]
     lines += [vector(named(0), 3000, "[Rank 0] memory (MB) | allocated: 21000.5 |", "A")]
     pipeline = Pipeline(the_rules(), "default", 0)
@@ -85,7 +85,7 @@ def stalled(nodes: int, networks: dict[int, str]) -> Incident:
 
 @pytest.mark.parametrize("nodes", [3, 16, 128])
 def test_a_hang_without_a_known_culprit_has_the_outlier_of(nodes: int) -> None:
-    found = stalled(nodes, {1: "Socket"})
+    found = stalled(nodes, {1: f"{NCCL}Using network Socket"})
     assert (found.failure_class, found.root_cause.node) == ("hang", named(1))
     difference = f"NCCL network Socket, where {nodes - 1} other nodes have IB"
     assert f"only {named(1)} has {difference}" in found.root_cause.reasons
@@ -95,3 +95,34 @@ def test_a_hang_without_a_known_culprit_has_the_outlier_of(nodes: int) -> None:
 def test_a_hang_where_all_nodes_are_alike_has_no_node() -> None:
     found = stalled(16, {})
     assert (found.failure_class, found.root_cause.node) == ("hang", "")
+
+
+@pytest.mark.parametrize(
+    ("usual", "other", "fact"),
+    [
+        pytest.param(
+            f"{NCCL}NCCL version 2.27.3+cuda12.9", f"{NCCL}NCCL version 2.21.5+cuda12.4", "NCCL version", id="nccl"
+        ),
+        pytest.param(
+            f"{NCCL}cudaDriverVersion 12090", f"{NCCL}cudaDriverVersion 12040", "CUDA driver version", id="cuda"
+        ),
+        pytest.param(
+            f"{NCCL}NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.3.0.7<0>",
+            f"{NCCL}NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.3.0.8<0>",
+            "InfiniBand adapters",
+            id="adapters",
+        ),
+        pytest.param(
+            f"{NCCL}NCCL_IB_HCA set by environment to mlx5_0,mlx5_1.",
+            f"{NCCL}NCCL_IB_HCA set by environment to mlx5_0.",
+            "NCCL_IB_HCA",
+            id="setting",
+        ),
+        pytest.param("PyTorch version: 2.4.0+cu124", "PyTorch version: 2.3.1+cu121", "PyTorch version", id="torch"),
+        pytest.param("num_gpus = 8", "num_gpus = 7", "number of GPUs", id="devices"),
+    ],
+)
+def test_what_the_nodes_print_is_compared(usual: str, other: str, fact: str) -> None:
+    found = stalled(8, {3: other}, usual)
+    assert found.root_cause.node == named(3)
+    assert any(reason.startswith(f"only {named(3)} has {fact} ") for reason in found.root_cause.reasons)
