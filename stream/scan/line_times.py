@@ -25,6 +25,12 @@ MAX_ZONES_NS: Final = 14 * 3600 * NS_PER_S
 NEIGHBOURS: Final = 9
 """At most this many lines before and after a doubtful one are asked: several may be wrong together."""
 
+MAX_NEIGHBOUR_LINES: Final = 60
+"""Neighbours are looked for among this many lines before and after a line."""
+
+MAX_DOUBTS: Final = 50
+"""At most this many jumps in time of a batch are looked into: lines of many days in no order are what they are."""
+
 LIVE_LAG_NS: Final = 600 * NS_PER_S
 """A live source whose lines are older than this when they arrive is catching up: their receipt is not their time."""
 
@@ -45,6 +51,7 @@ class LineTimes:
         self._at_start = self._timed = timed
         self._seen = 0
         self._believed_ns = timed.time_ns if timed else 0
+        self._doubts_left = MAX_DOUBTS
         self._looks_far_back = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
@@ -62,6 +69,8 @@ class LineTimes:
 
     def alone(self, number: int, parsed: Parsed) -> Parsed:
         """As `with_time`, in any order."""
+        if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
+            return parsed
         return LineTimes(self.batch, self._at_start).with_time(parsed, number)
 
     def upto(self, end: int) -> Timed | None:
@@ -70,13 +79,15 @@ class LineTimes:
 
     def is_wild(self, number: int, time_ns: int) -> bool:
         """Whether the writer's lines before and after it agree that its time is wrong: no zone explains it."""
-        if abs(self._believed_ns - time_ns) > MAX_ZONES_NS and self._is_contradicted(number, time_ns):
-            return True
+        if abs(self._believed_ns - time_ns) > MAX_ZONES_NS and self._doubts_left:
+            self._doubts_left -= 1
+            if self._is_contradicted(number, time_ns):
+                return True
         self._believed_ns = time_ns
         return False
 
     def _is_contradicted(self, number: int, time_ns: int) -> bool:
-        first, end = max(-1, number - MAX_LOOKBACK_LINES), self._end_of_search(number)
+        first, end = max(-1, number - MAX_NEIGHBOUR_LINES), min(len(self.batch), number + MAX_NEIGHBOUR_LINES)
         before_ns = self._median_of_writer(number, range(number - 1, first, -1))
         after_ns = self._median_of_writer(number, range(number + 1, end))
         if after_ns is None or abs(after_ns - time_ns) <= MAX_ZONES_NS:
