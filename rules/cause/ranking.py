@@ -92,7 +92,7 @@ def rank(
     past = _past(signals, survival)
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
-        if past.get(cause.signal_id) in _RULED_OUT or (lost and lost.names(cause) and effect.node == lost.node):
+        if past.get(cause.signal_id) in _RULED_OUT or (lost and lost.is_felt_by(cause) and effect.node == lost.node):
             return False
         return explains(cause, effect, edge, jobs_of, topology)
 

@@ -20,15 +20,19 @@ Accusers = Mapping[str, Collection[str]]
 
 
 class Accused(msgspec.Struct, frozen=True):
-    """The node that others lost, `accusers` of them; `peer` is what they call it."""
+    """The node that others lost; `peer` is what these `accusers` call it."""
 
     node: str
-    accusers: int
+    accusers: frozenset[str]
     peer: str
 
     def names(self, signal: Signal) -> bool:
         """Whether another node's signal is a lost connection to it."""
         return signal.node != self.node and peer_of(signal) == self.peer
+
+    def is_felt_by(self, signal: Signal) -> bool:
+        """Whether the signal is a lost connection of one of those that lost it, whether it names a peer or not."""
+        return signal.failure_class in _NAMES_A_PEER and signal.node in self.accusers
 
     def culprit_of(self, signal: Signal) -> Signal:
         """The signal; a lost connection to it gets its node."""
@@ -59,5 +63,6 @@ def accused(accusers: Accusers, context: IncidentContext = NO_CONTEXT) -> Accuse
 
 def _most_named(accusers: Accusers, least: int) -> Accused | None:
     counts = sorted(((len(nodes), peer) for peer, nodes in accusers.items()), reverse=True)
+    peer = counts[0][1] if counts else ""
     is_clear = counts and counts[0][0] >= least and (len(counts) == 1 or counts[0][0] > counts[1][0])
-    return Accused(counts[0][1], counts[0][0], counts[0][1]) if is_clear else None
+    return Accused(peer, frozenset(accusers[peer]), peer) if is_clear else None

@@ -35,7 +35,7 @@ def culprit_of(
         signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
     if suspects:
         signal = suspects.culprit_of(signal)
-    elif lost := accused(state.accusers_by_peer, context):
+    if lost := accused(state.accusers_by_peer, context):
         signal = lost.culprit_of(signal)
     outlier = outlier_of(signal, context)
     return structs.replace(signal, node=outlier.node) if outlier else signal

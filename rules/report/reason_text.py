@@ -130,7 +130,8 @@ def _words(about: About | None) -> dict[str, object]:
         case Outlier():
             return {"place": about.node, "difference": str(about)}
         case Accused(node, accusers, _):
-            return {"lost": node, "accusers": "1 node names" if accusers == 1 else f"{accusers} nodes name"}
+            count = len(accusers)
+            return {"lost": node, "accusers": "1 node names" if count == 1 else f"{count} nodes name"}
         case Suspects():
             return {"suspects": suspects_text(about)}
         case None:
