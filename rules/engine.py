@@ -29,7 +29,7 @@ from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
-from epicenter.rules.model.signals import QUIET_ROLES, Signal
+from epicenter.rules.model.signals import QUIET_ROLES, SEVERITIES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
@@ -250,7 +250,7 @@ class Engine:
             self._on_verdicts(self._state.liveness.end(*origin, end_of(signal), signal.event_time_ns))
             placement.end(signal.cluster, signal.job, signal.event_time_ns)
         self._place(signal, match.event.source)
-        if signal.role == "root":
+        if signal.role == "root" and SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"):
             jobs = self._state.lifecycle.correlator.jobs_of(signal)
             self._state.liveness.record_root_cause(signal.cluster, jobs, signal.event_time_ns)
         self._on_signal(signal)
