@@ -90,9 +90,10 @@ class JobWatch(msgspec.Struct):
 
     @property
     def has_exited(self) -> bool:
-        """Whether a process of every node exited after the last step, and no line reported a root cause."""
+        """Whether all nodes that report steps had a process that exited after the last; no line reported a root cause."""
         exits = self.exit_ns_by_node
-        is_late = all(exits.get(node, 0) >= self.progress.last_step_ns for node in self.nodes)
+        nodes = {member.node for member in self.members.values()} or self.nodes
+        is_late = all(exits.get(node, 0) >= self.progress.last_step_ns for node in nodes)
         return bool(exits) and is_late and not self.progress.is_after_root_cause
 
     def place(self, heartbeat: WorldSize | NodeCount) -> None:
