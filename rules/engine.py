@@ -233,7 +233,7 @@ class Engine:
         of_line = self._with_host(signal_of(self._rules, match))
         signal = completed(of_line, placement, match.event.pod)
         signal = signal if signal.node == of_line.node else self._with_host(signal)
-        signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of(signal), placement.pids_of)
+        signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of, placement.pids_of)
         if compared := self._rules.of(match).spec.compared:
             placement.facts.record(signal, compared)
         if is_boot(signal):

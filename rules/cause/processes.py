@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from epicenter.rules.cause.scope import JobsOf
 from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
@@ -27,9 +28,11 @@ _OF_TRAINING: Final = re.compile(
 _SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
 
 
-def with_owner(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> Signal:
-    """The signal; if it is about a process that is none of these jobs', marked so and at most a warning."""
-    if not _is_foreign(signal, jobs, pids_of):
+def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf) -> Signal:
+    """The signal; if it is about a process that is none of its node's jobs', marked so and at most a warning."""
+    if signal.source != "kernel" or signal.failure_class not in vocabulary().of_process:
+        return signal
+    if not _is_foreign(signal, jobs_of(signal), pids_of):
         return signal
     severity = min(signal.severity, FOREIGN_SEVERITY, key=SEVERITIES.index)
     return msgspec.structs.replace(signal, severity=severity, is_foreign=True)
@@ -38,7 +41,7 @@ def with_owner(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> Signal
 def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
     """Whether its cgroup is another job's, or neither its name nor its process id is known of a job."""
     comm = signal.fields.get("comm", "")
-    if signal.source != "kernel" or not (jobs and comm) or signal.failure_class not in vocabulary().of_process:
+    if not (jobs and comm):
         return False
     if owner := _SLURM_JOB.search(signal.fields.get("cgroup", "")):
         return owner[1] not in jobs

@@ -103,7 +103,8 @@ class Correlator(msgspec.Struct):
         """Add a signal to its incident, which may be a new one; return the incidents that changed."""
         jobs = self.jobs_of(signal)
         dropped = self._record_end(signal, jobs)
-        found = self._homes(signal, jobs, relations)
+        spans = relations.spans(signal.cluster, jobs)
+        found = self._homes(signal, jobs, relations, spans.values())
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
                 return [*dropped, late] if late.add(signal, jobs) else dropped
@@ -120,7 +121,7 @@ class Correlator(msgspec.Struct):
         self.joined.append(Joined(first.incident_id, signal))
         self._index(first, signal, jobs)
         if _is_error(signal):
-            first.trained |= relations.spans(signal.cluster, jobs)
+            first.trained |= spans
             if not is_soft(signal):
                 first.pending_until_ns = 0
         for other in others:
@@ -163,10 +164,11 @@ class Correlator(msgspec.Struct):
         affected = [incident for incident in of_node if not incident.signals_by_class.keys().isdisjoint(classes)]
         return [incident for incident in affected if incident.clear(classes, signal.node, time_ns)]
 
-    def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
+    def _homes(
+        self, signal: Signal, jobs: set[str], relations: Relations, spans: Collection[Span]
+    ) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
         compared = set[str]()
-        spans = relations.spans(signal.cluster, jobs).values()
         for key in keys_sought(signal, jobs):
             holders = self.by_key.get(key)
             if not holders:

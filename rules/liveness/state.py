@@ -90,7 +90,7 @@ class JobWatch(msgspec.Struct):
 
     @property
     def has_exited(self) -> bool:
-        """Whether all nodes that report steps had a process that exited after the last; no line reported a root cause."""
+        """Whether a process exited on all nodes that report steps, after the last, without a root cause in any line."""
         exits = self.exit_ns_by_node
         nodes = {member.node for member in self.members.values()} or self.nodes
         is_late = all(exits.get(node, 0) >= self.progress.last_step_ns for node in nodes)
