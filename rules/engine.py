@@ -31,6 +31,7 @@ from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, SEVERITIES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
 from epicenter.rules.report.changes import ChangedIncidents
@@ -234,14 +235,8 @@ class Engine:
         signal = completed(of_line, placement, match.event.pod)
         signal = signal if signal.node == of_line.node else self._with_host(signal)
         signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of, placement.pids_of)
-        if compared := self._rules.of(match).spec.compared:
-            placement.facts.record(signal, compared)
-        if is_boot(signal):
-            jobs = self._state.lifecycle.correlator.jobs_of(signal)
-            self._on_verdicts(self._state.liveness.boot(signal, jobs))
         if signal.role in QUIET_ROLES:
-            self._mark_changed(self._state.lifecycle.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
-            self._detect(signal)
+            self._on_quiet(signal, self._rules.of(match).spec)
             return
         if signal.rule in KILLED_TASKS and self._state.liveness.was_cancelled(signal.cluster, signal.job):
             signal = msgspec.structs.replace(signal, role="teardown")
@@ -254,6 +249,16 @@ class Engine:
             jobs = self._state.lifecycle.correlator.jobs_of(signal)
             self._state.liveness.record_root_cause(signal.cluster, jobs, signal.event_time_ns)
         self._on_signal(signal)
+
+    def _on_quiet(self, signal: Signal, spec: RuleSpec) -> None:
+        """A line that reports no failure: facts to compare, a boot, the end of a failure."""
+        correlator = self._state.lifecycle.correlator
+        if spec.compared:
+            correlator.placement.facts.record(signal, spec.compared)
+        if is_boot(signal):
+            self._on_verdicts(self._state.liveness.boot(signal, correlator.jobs_of(signal)))
+        self._mark_changed(self._state.lifecycle.clear(signal, spec.clears, self._attempt_of))
+        self._detect(signal)
 
     def _on_signal(self, signal: Signal) -> None:
         self._correlate(signal)

@@ -174,11 +174,10 @@ class Relations:
         least_ns = effects[0].onset_ns - causes[-1].onset_ns
         most_ns = effects[-1].onset_ns - causes[0].onset_ns + max(map(_unsure_ns, effects))
         return any(
-            explains(cause, effect, edge, self._jobs_of, self._topology)
+            explains(cause, effect, edge, self._jobs_of, self._topology) and not self._is_survived(cause)
             for edge in edges
             if least_ns <= edge.within and edge.earliest_ns(CLOCK_SKEW_NS) <= most_ns
             for cause in causes
-            if not self._is_survived(cause)
             for effect in effects
         )
 

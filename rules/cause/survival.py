@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cache
 from typing import Final
 
 from msgspec import structs
@@ -57,9 +58,10 @@ def is_over(signal: Signal, time_ns: int) -> bool:
 
 def breaks_its_node(signal: Signal) -> bool:
     """Whether it reports that the node or a device is broken, rather than that one process failed."""
+    return signal.severity == "critical" and _may_break_a_node(signal.failure_class)
+
+
+@cache
+def _may_break_a_node(failure_class: str) -> bool:
     known = vocabulary()
-    return (
-        signal.severity == "critical"
-        and signal.failure_class not in known.of_process
-        and known.family(signal.failure_class) in _FAMILIES_OF_NODES
-    )
+    return failure_class not in known.of_process and known.family(failure_class) in _FAMILIES_OF_NODES

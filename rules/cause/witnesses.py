@@ -51,6 +51,8 @@ def accused(accusers: Accusers, context: IncidentContext = NO_CONTEXT) -> Accuse
 
     An address that is not known belongs to the only node of the jobs that names no other.
     """
+    if not accusers:
+        return None
     accusing = {node for nodes in accusers.values() for node in nodes}
     silent = {peer: nodes for peer, nodes in accusers.items() if peer not in accusing}
     most = _most_named(silent, 1) or _most_named(accusers, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -327,13 +328,16 @@ class Correlator(msgspec.Struct):
 
 def is_soft(signal: Signal) -> bool:
     """Whether a job may well survive it."""
-    known, name = vocabulary(), signal.failure_class
-    if known.is_latent(name):
-        return False
     if signal.source == "kernel":
-        return not breaks_its_node(signal)
-    is_of_a_program = name in _OF_A_PROGRAM or known.family(name) in _OF_PROGRAMS
-    return is_of_a_program and signal.source == "worker" and signal.severity != "critical"
+        return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
+    return signal.source == "worker" and signal.severity != "critical" and _is_of_a_program(signal.failure_class)
+
+
+@cache
+def _is_of_a_program(failure_class: str) -> bool:
+    known = vocabulary()
+    is_survivable = failure_class in _OF_A_PROGRAM or known.family(failure_class) in _OF_PROGRAMS
+    return is_survivable and not known.is_latent(failure_class)
 
 
 def is_hard(signal: Signal) -> bool:

@@ -13,7 +13,7 @@ from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import EdgeIndex
 from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
-from epicenter.rules.packs.waits import stated_wait_ns
+from epicenter.rules.packs.waits import UNITS, stated_wait_ns
 
 NEAR_BYTES: Final = 4096
 """Fields are looked for at most this far from the match. Without a bound, one long line could take minutes."""
@@ -22,6 +22,7 @@ HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count",
 
 
 _WAITED_PREFIX: Final = "waited_"
+_WAITED_FIELDS: Final = frozenset(_WAITED_PREFIX + unit for unit in (*UNITS, "jiffies"))
 STEP_FIELDS: Final = {"step", "steps_total", "total_steps", "step_saved", "step_restored"}
 """Whole numbers that some frameworks write as 3.2e+4."""
 
@@ -106,10 +107,10 @@ class Rule:
         A field such as `waited_ms` says so for every rule, in the unit that its name ends in.
         """
         waited = self.spec.waited
-        stated = next((name for name in fields if name.startswith(_WAITED_PREFIX)), "")
         if waited and waited.field in fields:
             return stated_wait_ns(fields[waited.field], waited.unit)
-        if stated:
+        if not _WAITED_FIELDS.isdisjoint(fields):
+            stated = next(name for name in fields if name in _WAITED_FIELDS)
             return stated_wait_ns(fields[stated], stated.removeprefix(_WAITED_PREFIX))
         return waited.constant if waited else 0
 

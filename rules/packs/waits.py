@@ -15,6 +15,7 @@ MIN_STALL_S: Final = 20
 
 _HERTZ: Final = (1000, 300, 250, 100)
 _UNIT_NS: Final = {**UNIT_NS, "ns": 1, "us": 1000, "sec": NS_PER_S, "min": 60 * NS_PER_S}
+UNITS: Final = frozenset(_UNIT_NS)
 _WAIT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?(ns|us|ms|sec|s|min|m|h|d)?", re.ASCII)
 
 

@@ -213,6 +213,8 @@ class Placement(msgspec.Struct):
         """
         seen = self.seen_by_node.get(f"{cluster}/{node}", {})
         by_then = {job for job, (first_ns, _) in seen.items() if first_ns <= time_ns} or set(seen)
+        if len(by_then) < 2:
+            return by_then
         return {job for job in by_then if not self._has_left(cluster, job, time_ns)} or by_then
 
     def _has_left(self, cluster: str, job: str, time_ns: int) -> bool:
