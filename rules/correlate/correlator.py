@@ -58,6 +58,8 @@ _OF_A_PROGRAM = ("python-exception", "connection-reset", "socket-timeout", "hf-h
 _OF_PROGRAMS = ("storage", "environment")
 """Classes and families of errors that a program may survive: alone, they stay pending until more follows."""
 
+_SOURCES_OF_JOBS = ("worker", "any", "")
+
 
 class Correlator(msgspec.Struct):
     """Open incidents, recently resolved ones, and signals that belong to none yet.
@@ -330,7 +332,8 @@ def is_soft(signal: Signal) -> bool:
     """Whether a job may well survive it."""
     if signal.source == "kernel":
         return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
-    return signal.source == "worker" and signal.severity != "critical" and _is_of_a_program(signal.failure_class)
+    is_of_a_job = signal.source in _SOURCES_OF_JOBS and signal.severity != "critical"
+    return is_of_a_job and _is_of_a_program(signal.failure_class)
 
 
 @cache

@@ -31,6 +31,8 @@ FEW_SPEAKERS: Final = 16
 MAX_UNTIMED: Final = 200
 """At most this many records without a time are skipped in search of one with a time."""
 
+_WITHOUT_KEY: Final = (None, b"", (None, "kernel"), (b"", "kernel"))
+
 TimeOf = Callable[[int], int | None]
 Speakers = Sequence[Hashable]
 
@@ -193,7 +195,7 @@ def _have_several_hosts(
         hosts = {_host(values[first[speaker]]), _host(values[at])}
         if speaker in known:
             hosts.add(known[speaker].host)
-        if len(hosts - {b""}) > 1 or speaker in (None, (None, "kernel")):
+        if len(hosts - {b""}) > 1 or speaker in _WITHOUT_KEY:
             return True
     return False
 

@@ -142,3 +142,10 @@ def test_corrected_errors_minutes_before_are_less_likely_than_the_failure_itself
     full = a_match("disk.full_text", 600, "n2", "A")
     engine.add([an_xid(92, 100, "n2", source="kernel"), full], [*on_two_nodes(), *training(600)])
     assert roots(engine.flush()) == [("disk-full", "n2")]
+
+
+@pytest.mark.parametrize("source", ["worker", "any"])
+@pytest.mark.parametrize("rule", ["storage.io_error", "network.connection_reset", "python.exception_line"])
+def test_an_error_of_a_program_that_trains_on_opens_no_incident(engine: Engine, rule: str, source: str) -> None:
+    engine.add([a_match(rule, 100, "n2", "A", source=source)], [*on_two_nodes(), *training(200)])
+    assert engine.advance(at(200)) == []

@@ -18,3 +18,15 @@ def test_kernel_line_held_back_is_not_read() -> None:
 
     Liveness().observe(batch([STEP, STEP, KERNEL]), 2, [2], time_of)
     assert set(read) == {0, 1}
+
+
+def test_records_without_a_key_have_their_hosts_as_writers() -> None:
+    read: list[int] = []
+
+    def time_of(number: int) -> int:
+        read.append(number)
+        return 0
+
+    other = STEP.replace(b"n1", b"n2")
+    Liveness().observe(batch([STEP, other, STEP]), 3, [], time_of)
+    assert 1 in read
