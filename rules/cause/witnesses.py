@@ -11,7 +11,14 @@ from msgspec import structs
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
 
-_NAMES_A_PEER: Final = ("connection-reset", "socket-timeout", "nccl-net-ib-error", "nccl-error", "gloo-error")
+_NAMES_A_PEER: Final = (
+    "connection-reset",
+    "socket-timeout",
+    "nccl-net-ib-error",
+    "nccl-error",
+    "gloo-error",
+    "heartbeat-timeout",
+)
 MAX_PEERS: Final = 4096
 """At most this many named peers of an incident."""
 
@@ -35,8 +42,9 @@ class Accused(msgspec.Struct, frozen=True):
         return signal.failure_class in _NAMES_A_PEER and signal.node in self.accusers
 
     def culprit_of(self, signal: Signal) -> Signal:
-        """The signal; a lost connection to it gets its node."""
-        return structs.replace(signal, node=self.node, rank=None, gpu="") if self.names(signal) else signal
+        """The signal; a lost connection to it gets its node, and keeps the rank that has no other node."""
+        rank = None if signal.node else signal.rank
+        return structs.replace(signal, node=self.node, rank=rank, gpu="") if self.names(signal) else signal
 
 
 def peer_of(signal: Signal) -> str:

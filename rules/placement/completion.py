@@ -44,7 +44,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
         node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
     if rank is None and signal.gpu and node:
         rank = _rank_of_gpu(signal, node, placement)
-    fields = _fields_with_peer(_fields_with_accused(signal), signal, placement)
+    fields = _fields_with_peer(_fields_with_accused(signal, placement), signal, placement)
     if (node, rank) == (signal.node, signal.rank) and fields is signal.fields:
         return signal
     return msgspec.structs.replace(signal, node=node, rank=rank, fields=fields)
@@ -112,12 +112,20 @@ def _jax_tasks(signal: Signal, tasks: str) -> Iterator[int]:
     yield from map(int, _JAX_TASK.findall(tasks or signal.text))
 
 
-def _fields_with_accused(signal: Signal) -> dict[str, str]:
-    """The fields, and whom JAX's coordination service declares dead: its report names tasks line by line."""
+def _fields_with_accused(signal: Signal, placement: Placement) -> dict[str, str]:
+    """The fields, and whom JAX's coordination service declares dead: its report names tasks line by line.
+
+    Of a single one, the node too, where it is known.
+    """
     if signal.failure_class not in _ACCUSING_CLASSES:
         return signal.fields
     accused = {int(task) for line in (signal.text, *signal.block) for task in _JAX_TASK.findall(line)}
-    return signal.fields | {ACCUSED_FIELD: ", ".join(map(str, sorted(accused)))} if accused else signal.fields
+    if not accused:
+        return signal.fields
+    place = (signal.cluster, signal.job, min(accused), signal.event_time_ns)
+    node = placement.node_of_process(*place) if len(accused) == 1 else ""
+    named = {ACCUSED_FIELD: ", ".join(map(str, sorted(accused)))}
+    return signal.fields | named | ({PEER_NODE_FIELD: node} if node else {})
 
 
 def _fields_with_peer(fields: dict[str, str], signal: Signal, placement: Placement) -> dict[str, str]:

@@ -60,6 +60,7 @@ class JobPlaces(msgspec.Struct):
     versions_by_rank: dict[int, list[Version]] = {}
     ranks_by_node: dict[str, set[int]] = {}
     pids_by_node: dict[str, dict[int, None]] = {}
+    node_by_index: dict[int, str] = {}
 
     def record(self, rank_placement: RankPlacement, node: str) -> None:
         """Record where a rank runs, or a world size. Communicators of only some ranks are ignored."""
@@ -72,6 +73,8 @@ class JobPlaces(msgspec.Struct):
         )
         if rank_placement.rank is not None and 0 <= rank_placement.rank < MAX_RANKS and not is_of_a_part:
             self._place_rank(rank_placement, rank_placement.rank, node)
+        if 0 <= rank_placement.node_index < MAX_RANKS:
+            self.node_by_index[rank_placement.node_index] = node
         if rank_placement.pid:
             self._record_pid(rank_placement.pid, node)
 
@@ -226,6 +229,12 @@ class Placement(msgspec.Struct):
         places = self.by_job.get(f"{cluster}/{job}")
         version = places.at(rank, time_ns) if places else None
         return self._node(cluster, version.node) if version else ""
+
+    def node_of_process(self, cluster: str, job: str, process: int, time_ns: int) -> str:
+        """The node of a JAX process: that of its rank, else, with one process a node, the one with its number."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        of_rank = self.node_of(cluster, job, process, time_ns)
+        return of_rank or (self._node(cluster, places.node_by_index.get(process, "")) if places else "")
 
     def pids_of(self, cluster: str, job: str, node: str) -> Collection[int]:
         """The process ids that the job's ranks on the node printed."""

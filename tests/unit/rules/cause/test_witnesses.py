@@ -61,3 +61,15 @@ def test_a_link_down_on_the_node_that_names_another_is_the_cause(engine: Engine)
     lost = [a_match("nccl.ib_completion", 101, "n2", "A", fields={"peer": "10.0.0.1"})]
     engine.add([a_match("nic.link_down", 100, "n2", source="kernel"), *lost])
     assert root_of(engine.flush()) == ("nic-link-down", "n2")
+
+
+def test_a_dead_jax_task_is_blamed_on_the_node_with_its_number() -> None:
+    nodes = [RankPlacement(at(0), "default", "A", f"n{number + 1}", node_index=number) for number in range(3)]
+    dead = "The following tasks are unhealthy (stopped sending heartbeats):\n/job:jax_worker/replica:0/task:2"
+    started = Engine(the_rules())
+    started.add(
+        [a_match("jax.heartbeat_timeout", 100, "n1", "A", text=dead)],
+        [alive(0, "A", f"n{number}") for number in (1, 2, 3)],
+        nodes,
+    )
+    assert root_of(started.flush()) == ("heartbeat-timeout", "n3")
