@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final, overload
@@ -13,6 +14,7 @@ _USUAL_TEXT: Final = (
     *(b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"'),
     *(b'"message": "', b'"log": "', b'"MESSAGE": "', b'"msg": "'),
 )
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _MAX_SHAPES: Final = 8
 """At most this many places of the text field are tried before records are read one by one."""
 FIRST_BYTES: Final = (0x00, 0x0A, 0x1F, *range(0x81, 0x90))
@@ -71,13 +73,18 @@ class Records(Sequence[bytes]):
         return _listed(np.unique(self._numbers_at(places[~is_line_end] + 1)))
 
     def suspicious_envelopes(self) -> list[int]:
-        """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
+        """Envelopes whose text is not where the usual shippers put it, whose end is missing, or with surrogates."""
         starts = self._ends - self._sizes_bytes - 1
         has_name = np.isin(self._at(starts + 1), _BEFORE_A_NAME) & (self._sizes_bytes > 1)
         envelopes = np.flatnonzero((self._at(starts) == _BRACE) & has_name)
         has_end = self._at(self._ends[envelopes] - 2) == _END_BRACE
         endless = [number for number in envelopes[~has_end].tolist() if not _ends_well(self.values[number])]
-        return sorted({*endless, *self._without_text(envelopes, starts)})
+        return sorted({*endless, *self._without_text(envelopes, starts), *self._with_surrogates()})
+
+    def _with_surrogates(self) -> list[int]:
+        """Records with an escape such as `\\ud800`: JSON only if it has its other half."""
+        found = [place.start() + 1 for place in _SURROGATE.finditer(self.text)] if b"\\u" in self.text else []
+        return _listed(np.unique(self._numbers_at(np.array(found, np.int64))))
 
     def begun_in_binary(self) -> list[int]:
         """Records whose first byte is that of a binary format; some of them are text after all."""

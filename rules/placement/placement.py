@@ -181,14 +181,22 @@ class Placement(msgspec.Struct):
         places = self._of(cluster, job, time_ns)
         if places.ended_ns < time_ns - LAST_LINES_NS:
             places.ended_ns = 0
+        for listed in places.listed_ns_by_node if not places.last_ns_by_node else ():
+            self.seen_by_node.setdefault(f"{cluster}/{listed}", {}).setdefault(job, (time_ns, time_ns))
         places.last_ns_by_node[node] = max(time_ns, places.last_ns_by_node.get(node, 0))
         self._sweep(time_ns)
         return known_ns is None
 
     def list_node(self, rank_placement: RankPlacement) -> bool:
-        """Record that a list of the job's hosts names the node; true if the job was not known to be there."""
+        """Record that a list of the job's hosts names the node; true if it is there from now on.
+
+        A job that a scheduler lists, and that has no lines, may be over or never start: it is nowhere.
+        """
         cluster, job, time_ns = rank_placement.cluster, rank_placement.job, rank_placement.time_ns
-        self._of(cluster, job, time_ns).listed_ns_by_node.setdefault(rank_placement.node, time_ns)
+        places = self._of(cluster, job, time_ns)
+        places.listed_ns_by_node.setdefault(rank_placement.node, time_ns)
+        if not places.last_ns_by_node:
+            return False
         seen = self.seen_by_node.setdefault(f"{cluster}/{rank_placement.node}", {})
         return seen.setdefault(job, (time_ns, time_ns)) == (time_ns, time_ns)
 

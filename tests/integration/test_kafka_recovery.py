@@ -119,7 +119,7 @@ def test_a_standby_takes_over_and_the_watermark_advances(make_cluster: Callable[
     )
     now_ns = time_ns()
     settled_ms = now_ns // 1_000_000
-    cluster.feed(worker_line(2.0 * (step - STEPS), STEP.format(step), now_ns) for step in range(1, STEPS + 1))
+    cluster.feed(worker_line(2.0 * (step - STEPS) - 100, STEP.format(step), now_ns) for step in range(1, STEPS + 1))
     cluster.feed([kernel(0, "n2", now_ns)])
     eventually(lambda: is_stored(cluster, "xid-79", "n2"), 30, "the first incident")
 

@@ -87,3 +87,8 @@ def test_a_dead_node_is_found_in_a_file_of_every_spelling(spelling: Spelling) ->
     engine.add(scanned.matches, scanned.heartbeats)
     engine.advance(at(900))
     assert [(verdict, node) for verdict, node, *_ in verdicts(engine)][-1] == (NODE_DEAD, "gpu-3")
+
+
+@pytest.mark.parametrize("mark", [b'"message":"', b'"message": "'])
+def test_half_a_surrogate_is_no_json_in_any_spelling(mark: bytes) -> None:
+    assert a_scanner().scan(batch([b"{" + mark + b'lone \\ud800"}'])).dead == 1
