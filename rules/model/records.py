@@ -93,7 +93,8 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `gpu` is its PCI address. `is_start`: the banner begins an attempt, so its world size counts even if it is smaller
     than before. `address` is another name of `node`; `pod` is one of the job's; `pid` is the rank's process id, 0 if
     unknown; `node_index` counts the job's nodes from 0, -1 if unknown. `is_listed`: a list of the job's hosts names the
-    node, which may have no lines. `moment`: what all nodes print at once. Other numbers that the banner lacks are None.
+    node, which may have no lines; `is_allocated`: by a scheduler, so the job may have none. `moment`: what all nodes
+    print at once. Other numbers that the banner lacks are None.
     """
 
     time_ns: int
@@ -109,6 +110,7 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pod: str = ""
     pid: int = 0
     node_index: int = -1
+    is_allocated: bool = False
     is_listed: bool = False
     moment: str = ""
 

@@ -23,7 +23,8 @@ def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPl
     `rank`, `local_rank`, `world_size`; `ranks`: those of the local ranks 0, 1, … on this node; `bus`: NCCL's busId;
     `node`: the host, where the line itself names it; `address`: one of this host, which NCCL calls `host`; `at`: the
     address of another host that the line is about; `starts`: only the first banner of an attempt has it; `moment`: what
-    all nodes print at once; `nodes`: hosts of the job; `pid`: the rank's process; `node_index`: the node's number.
+    all nodes print at once; `nodes`: hosts of the job, `allocated`: by a scheduler; `pid`: the rank's process;
+    `node_index`: the node's number.
     """
     node = fields.get("at") or fields.get("node") or event.node
     job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""))
@@ -52,6 +53,7 @@ def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPl
     if (node_index := _number(fields.get("node_index", ""))) is not None and node:
         yield _with(placement, node_index=node_index)
     yield from _hosts(placement, fields.get("nodes", ""))
+    yield from _hosts(_with(placement, is_allocated=True), fields.get("allocated", ""))
 
 
 def pci_of_bus_id(text: str) -> str:

@@ -195,7 +195,7 @@ class Placement(msgspec.Struct):
         cluster, job, time_ns = rank_placement.cluster, rank_placement.job, rank_placement.time_ns
         places = self._of(cluster, job, time_ns)
         places.listed_ns_by_node.setdefault(rank_placement.node, time_ns)
-        if not places.last_ns_by_node:
+        if rank_placement.is_allocated and not places.last_ns_by_node:
             return False
         seen = self.seen_by_node.setdefault(f"{cluster}/{rank_placement.node}", {})
         return seen.setdefault(job, (time_ns, time_ns)) == (time_ns, time_ns)

@@ -303,7 +303,7 @@ def test_a_job_that_ended_has_left_its_node_for_the_next_one() -> None:
 
 def test_a_job_that_only_a_scheduler_lists_is_on_no_node_until_it_logs() -> None:
     placement = Placement()
-    placement.list_node(a_rank_placement(0, "n1", is_listed=True))
+    placement.list_node(a_rank_placement(0, "n1", is_listed=True, is_allocated=True))
     assert placement.jobs_on("c", "n1", at(1)) == set()
     placement.observe("c", "n2", "A", at(2))
     assert placement.jobs_on("c", "n1", at(3)) == {"A"}
