@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache
 from typing import Final
 
 import msgspec
 
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.cause.survival import Span, breaks_its_node, cleared, is_survived
+from epicenter.rules.cause.survival import Span, cleared, is_survived
 from epicenter.rules.correlate.keys import (
     FILE,
     FOLDER,
@@ -23,6 +22,7 @@ from epicenter.rules.correlate.keys import (
     keys_sought,
     kind_of,
 )
+from epicenter.rules.correlate.pending import HOLD_NS, is_hard, is_soft
 from epicenter.rules.correlate.state import IncidentState, place_of
 from epicenter.rules.correlate.unattached import UnattachedSignals
 from epicenter.rules.model.ids import stable_id
@@ -33,9 +33,6 @@ from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.placement import Placement
-
-HOLD_NS: Final = 10 * NS_PER_S
-"""How long a lone error of a worker stays pending: a successful retry or a cancellation may follow at once."""
 
 FIRST_LINE_WITHIN_NS: Final = 10 * NS_PER_S
 """A job whose first line on a node comes this soon after a failure there ran there already."""
@@ -54,11 +51,6 @@ ENDED_FOR_NS: Final = 600 * NS_PER_S
 _ERRORS = SEVERITIES[SEVERITIES.index("error") :]
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
-_OF_A_PROGRAM = ("python-exception", "connection-reset", "socket-timeout", "hf-hub-download-fail")
-_OF_PROGRAMS = ("storage", "environment")
-"""Classes and families of errors that a program may survive: alone, they stay pending until more follows."""
-
-_SOURCES_OF_JOBS = ("worker", "any", "")
 
 
 class Correlator(msgspec.Struct):
@@ -110,7 +102,7 @@ class Correlator(msgspec.Struct):
         found = self._homes(signal, jobs, relations, spans.values())
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
-                return [*dropped, late] if late.add(signal, jobs) else dropped
+                return [*dropped, *self._add_late(late, signal, jobs)]
             if not _opens(signal) or self._follows_an_end(signal, jobs):
                 self.alone += 1
                 self.unattached.add(signal, keys_of(signal, jobs))
@@ -224,7 +216,7 @@ class Correlator(msgspec.Struct):
                     self._index(incident, earlier, affected)
 
     def _record_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
-        """A job is cancelled or complete: drop its pending incidents from just before, which were not failures."""
+        """A job is cancelled or complete: drop the errors of its programs that are pending since just before."""
         if signal.failure_class not in _ENDS_A_JOB and signal.role != "finished":
             return []
         dropped = []
@@ -235,7 +227,7 @@ class Correlator(msgspec.Struct):
             if len(self.ended_ns_by_job) > MAX_KEPT_ENDS:
                 del self.ended_ns_by_job[next(iter(self.ended_ns_by_job))]
             of_job = (self.open[incident_id] for incident_id in self.by_key.get(key, ()))
-            pending = [incident for incident in of_job if incident.pending_until_ns]
+            pending = [incident for incident in of_job if incident.pending_until_ns and not _is_of_a_kernel(incident)]
             began_ns = signal.event_time_ns - ENDED_BEFORE_NS
             dropped += [incident for incident in pending if incident.first_onset_ns >= began_ns]
         for incident in dropped:
@@ -247,6 +239,14 @@ class Correlator(msgspec.Struct):
             return False
         ends_ns = [self.ended_ns_by_job.get(f"{JOB}/{signal.cluster}/{job}", 0) for job in jobs]
         return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
+
+    def _add_late(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> list[IncidentState]:
+        """Add evidence to a resolved incident, which stays resolved."""
+        if not incident.add(signal, jobs):
+            self.duplicate += 1
+            return []
+        self.joined.append(Joined(incident.incident_id, signal))
+        return [incident]
 
     def _resolved_home(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
         """The recently resolved incident that the signal is late evidence for: it began before the incident's end."""
@@ -328,24 +328,8 @@ class Correlator(msgspec.Struct):
                 del self.by_key[key]
 
 
-def is_soft(signal: Signal) -> bool:
-    """Whether a job may well survive it."""
-    if signal.source == "kernel":
-        return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
-    is_of_a_job = signal.source in _SOURCES_OF_JOBS and signal.severity != "critical"
-    return is_of_a_job and _is_of_a_program(signal.failure_class)
-
-
-@cache
-def _is_of_a_program(failure_class: str) -> bool:
-    known = vocabulary()
-    is_survivable = failure_class in _OF_A_PROGRAM or known.family(failure_class) in _OF_PROGRAMS
-    return is_survivable and not known.is_latent(failure_class)
-
-
-def is_hard(signal: Signal) -> bool:
-    """Whether it is a failure regardless of the job's end: the kernel reports it."""
-    return signal.source == "kernel"
+def _is_of_a_kernel(incident: IncidentState) -> bool:
+    return any(map(is_hard, incident.signals()))
 
 
 def _age(incident: IncidentState) -> tuple[int, str]:

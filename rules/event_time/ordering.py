@@ -50,7 +50,7 @@ def placement_order(rank_placement: RankPlacement) -> Order:
         local_rank,
         rank_placement.cluster,
         f"{rank_placement.gpu}/{rank_placement.address}/{rank_placement.pod}/{rank_placement.is_listed}"
-        f"/{rank_placement.moment}",
+        f"/{rank_placement.moment}/{rank_placement.pid}/{rank_placement.node_index}/{rank_placement.is_allocated}",
     )
     return (rank_placement.time_ns, 0, rank_placement.node, world, rank_placement.job, *rest)
 

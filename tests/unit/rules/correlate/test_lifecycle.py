@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from epicenter.rules.correlate.correlator import HOLD_NS
 from epicenter.rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
+from epicenter.rules.correlate.pending import HOLD_NS
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Step
 from epicenter.rules.model.incident import Incident

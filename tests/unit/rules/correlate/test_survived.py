@@ -38,14 +38,10 @@ def test_a_failure_after_which_its_job_trains_on_opens_no_incident(engine: Engin
     assert engine.advance(at(200)) == []
 
 
-@pytest.mark.parametrize("rule", ["nic.link_down", "nvidia.xid_31"])
-def test_a_failure_after_which_its_job_stops_opens_an_incident(engine: Engine, rule: str) -> None:
+@pytest.mark.parametrize(("rule", "cause"), [("nic.link_down", "nic-link-down"), ("nvidia.xid_31", "xid-31")])
+def test_a_failure_after_which_its_job_stops_opens_an_incident(engine: Engine, rule: str, cause: str) -> None:
     engine.add([a_match(rule, 100, "n2", source="kernel")], [*on_two_nodes(), *training(100)])
-    assert roots(engine.advance(at(200)))[0] == (rule_class(rule), "n2")
-
-
-def rule_class(rule: str) -> str:
-    return {"nic.link_down": "nic-link-down", "nvidia.xid_31": "xid-31"}[rule]
+    assert roots(engine.advance(at(200)))[0] == (cause, "n2")
 
 
 def test_a_broken_gpu_is_reported_although_a_job_on_its_node_trains_on(engine: Engine) -> None:
@@ -149,3 +145,9 @@ def test_corrected_errors_minutes_before_are_less_likely_than_the_failure_itself
 def test_an_error_of_a_program_that_trains_on_opens_no_incident(engine: Engine, rule: str, source: str) -> None:
     engine.add([a_match(rule, 100, "n2", "A", source=source)], [*on_two_nodes(), *training(200)])
     assert engine.advance(at(200)) == []
+
+
+def test_a_kernel_error_just_before_its_job_is_cancelled_stays_an_incident(engine: Engine) -> None:
+    cancelled = a_match("slurm.cancelled", 102, "n1", "A")
+    engine.add([a_match("nvidia.xid_31", 100, "n2", source="kernel"), cancelled], [*on_two_nodes(), *training(100)])
+    assert roots(engine.flush())[0] == ("xid-31", "n2")

@@ -17,7 +17,7 @@ from tests.support.signals import a_match, a_step, alive
 
 @pytest.fixture
 def engine() -> Engine:
-    return Engine(the_rules())
+    return Engine(the_rules(), lists_joined=True)
 
 
 def booted(second: float, node: str = "n2") -> Match:
@@ -53,6 +53,8 @@ def test_a_boot_after_the_job_began_again_elsewhere_belongs_to_the_failure_befor
     engine.add([lost, booted(700)], [*training(400), *again, *kernel_lines(390)])
     incident = only(engine.flush())
     assert (incident.root_cause.failure_class, incident.status) == ("node-reboot", "resolved")
+    joined = [joined.signal.failure_class for joined in engine.joined() if joined.incident_id == incident.incident_id]
+    assert joined == ["elastic-worker-failed", "node-reboot"]
 
 
 def test_a_boot_after_the_job_has_ended_is_no_failure(engine: Engine) -> None:
