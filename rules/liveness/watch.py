@@ -239,7 +239,7 @@ class LivenessWatch(Declared):
             return self._wait_for_shipper(key, watch, finding, now_ns)
         finding = find(watch, self.streams, now_ns)
         if watch.has_exited:
-            text = "processes exited on every node, and no line reports a failure"
+            text = "processes exited wherever steps were reported, and no line reports a failure"
             return self._finish(watch, JobEnd.UNKNOWN, text, now_ns)
         if finding.verdict == HUNG and now_ns < watch.progress.may_only_pause_until_ns:
             next_ns = min(now_ns + CHECK_AGAIN_NS, watch.progress.may_only_pause_until_ns)
