@@ -49,7 +49,8 @@ def test_each_record_is_counted_once(kafka: Any, clickhouse: Any, make_cluster: 
     eventually(lambda: workers[0].metric("epicenter_partitions") == 4, 30, "all partitions")
     cluster.feed(mix)
     settled(cluster, workers[:1], int(before) + len(mix))
-    dead_letters = cluster.run("dead-letters", "list", "--json", "--limit", "10000").splitlines()
+    eventually(lambda: len(listed(cluster)) >= 4 * 250 * len(DEAD), 30, "the store has all dead letters")
+    dead_letters = listed(cluster)
     assert len(dead_letters) == 4 * 250 * len(DEAD)
 
 
@@ -67,6 +68,10 @@ def lags(workers: list[Worker]) -> list[float]:
     """The lag of each partition, as its worker reports it."""
     lines = [line for worker in workers for line in worker.get("/metrics").splitlines() if "_lag_records{" in line]
     return [float(line.rpartition(" ")[2]) for line in lines]
+
+
+def listed(cluster: Cluster) -> list[str]:
+    return cluster.run("dead-letters", "list", "--json", "--limit", "10000").splitlines()
 
 
 def settled(cluster: Cluster, workers: list[Worker], records: int) -> None:
