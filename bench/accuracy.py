@@ -9,18 +9,19 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from time import time
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from bench.accuracy_report import as_json, as_text, goals_missed
-from bench.accuracy_score import Found, Scores, Truth, found_of
+from bench.accuracy_score import Found, Scores, Truth, found_of, seconds
 from bench.baselines import BASELINES, error_lines
+from bench.live_arrival import LiveArrival
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.source import Sources
 from epicenter.rules.model.records import Match
@@ -34,7 +35,9 @@ PROCESSES = 2
 LATENESS_NS = 5 * NS_PER_S
 OURS = "epicenter"
 TRUTH_FILE = "truth.json"
+TOPOLOGY_FILE = "topology.yaml"
 Ways = dict[str, list[Found]]
+C = TypeVar("C")
 
 
 class Made(Protocol):
@@ -44,6 +47,12 @@ class Made(Protocol):
 
     def write(self, folder: Path) -> None:
         """Write its logs and its truth."""
+
+    def write_truth(self, folder: Path) -> None:
+        """Write the truth alone."""
+
+    def write_paced(self, folder: Path, wait: Callable[[float], None]) -> None:
+        """Write the same as time passes; `wait` gets the seconds between two moments."""
 
 
 class RecordingPipeline(Pipeline):
@@ -67,16 +76,15 @@ class RecordingPipeline(Pipeline):
 def main() -> int:
     """Score the given or simulated folders; the exit code."""
     options = parsed()
-    cases: Iterable[Path | Made]
     if options.folders:
-        cases = list(folders_with_truth(options.folders))
+        scores = scores_of(list(folders_with_truth(options.folders)), answered)
     else:
         from bench.accuracy_make import made_cases
 
         seed = int(time()) if options.seed is None else options.seed
         print(f"{options.faults} failures, {options.hours} healthy hours, --seed {seed}", file=sys.stderr)
-        cases = made_cases(seed, options.faults, options.hours)
-    scores = scores_of(cases)
+        made = made_cases(seed, options.faults, options.hours)
+        scores = scores_of(made, answered_live if options.live else answered)
     print(as_json(scores) if options.json else as_text(scores))
     return 1 if goals_missed(scores[OURS].figures()) else 0
 
@@ -86,9 +94,10 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.accuracy", description=__doc__)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="with a truth.json, in it or below")
     parser.add_argument("--json", action="store_true", help="figures for programs")
+    parser.add_argument("--live", action="store_true", help="read the simulated folders while they are written")
     parser.add_argument("--seed", type=int, help="of the simulated folders; default: a fresh one")
     parser.add_argument("--faults", type=int, default=300)
-    parser.add_argument("--hours", type=int, default=100, help="healthy cluster-hours")
+    parser.add_argument("--hours", type=int, default=120, help="healthy cluster-hours")
     return parser.parse_args()
 
 
@@ -101,13 +110,13 @@ def folders_with_truth(paths: Iterable[Path]) -> Iterator[Path]:
         yield from found
 
 
-def scores_of(cases: Iterable[Path | Made]) -> dict[str, Scores]:
+def scores_of(cases: Iterable[C], answer: Callable[[C], tuple[str, Truth, Ways]]) -> dict[str, Scores]:
     """Every way's scores over all cases, ours first."""
-    scores = {way: Scores() for way in (OURS, *BASELINES)}
+    scores: dict[str, Scores] = {}
     with ProcessPoolExecutor(PROCESSES) as pool:
-        for done, (place, truth, ways) in enumerate(pool.map(answered, cases), start=1):
+        for done, (place, truth, ways) in enumerate(pool.map(answer, cases), start=1):
             for way, found in ways.items():
-                scores[way].add(place, truth, found)
+                scores.setdefault(way, Scores()).add(place, truth, found)
             if done % 25 == 0:
                 print(f"{done} folders done", file=sys.stderr, flush=True)
     return scores
@@ -123,6 +132,18 @@ def answered(case: Path | Made) -> tuple[str, Truth, Ways]:
         return case.name, truth_in(folder), ways_of(folder)
 
 
+def answered_live(case: Made) -> tuple[str, Truth, Ways]:
+    """The same for a simulated folder that is read while it is written."""
+    with tempfile.TemporaryDirectory(prefix="epicenter-accuracy-") as made:
+        folder = Path(made)
+        case.write_truth(folder)
+        truth = truth_in(folder)
+        pipeline = Pipeline(rule_set(topology_in(folder)), "default", LATENESS_NS)
+        arrival = LiveArrival(pipeline, folder, round(seconds(truth.start)) * NS_PER_S)
+        case.write_paced(folder, arrival.wait)
+        return case.name, truth, {OURS: [found_of(msgspec.to_builtins(incident)) for incident in arrival.finish()]}
+
+
 def truth_in(folder: Path) -> Truth:
     """The truth of a folder."""
     file = folder / TRUTH_FILE
@@ -134,18 +155,25 @@ def truth_in(folder: Path) -> Truth:
 
 def ways_of(folder: Path) -> Ways:
     """The incidents of `epicenter replay` on a folder, and those of the baselines."""
-    pipeline = RecordingPipeline(rule_set(), "default", LATENESS_NS)
+    rules = rule_set(topology_in(folder))
+    pipeline = RecordingPipeline(rules, "default", LATENESS_NS)
     pipeline.matches = []
     incidents = replay(pipeline, Sources([str(folder)], host="", follow=False))
-    lines = error_lines(rule_set(), pipeline.matches)
+    lines = error_lines(rules, pipeline.matches)
     ours = [found_of(msgspec.to_builtins(incident)) for incident in incidents]
     return {OURS: ours, **{name: way(lines) for name, way in BASELINES.items()}}
 
 
-@cache
-def rule_set() -> RuleSet:
-    """The bundled rules, once a process."""
-    return load()
+def topology_in(folder: Path) -> Path | None:
+    """The topology of a folder, if it has one."""
+    file = folder / TOPOLOGY_FILE
+    return file if file.exists() else None
+
+
+@lru_cache(maxsize=2)
+def rule_set(topology: Path | None = None) -> RuleSet:
+    """The bundled rules, with the topology of a folder that has one."""
+    return load(topology=topology)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.reliability import Answer, brier
+from epicenter.rules.model.signals import ERRORS
+
 NEEDS_NO_INCIDENT: Final = ("finished", "cancelled", "shipper-silent", "buffered", "pipeline-behind")
 """Verdicts that need no notification."""
 
 NONE: Final = "none"
+FLEET_GPUS: Final = 500
 BEFORE_S: Final = 60.0
 """An incident whose last line is longer than this before the onset does not belong to the fault."""
 
@@ -24,7 +28,8 @@ MEASURES: Final = ("top1", "top3", "one", "verdict")
 class TrueFault(msgspec.Struct, frozen=True):
     """A true fault. An empty name means that there is none; `onset` is ISO 8601.
 
-    `also_ok` are classes that name the same event. `optional`: one incident about it is right as well.
+    `also_ok` are classes that name the same event. `optional`: one incident about it is right as well. `names_node`
+    and `names_class`: the logs hold it; where they don't, no node is right too, and any class.
     """
 
     fault: str
@@ -37,13 +42,17 @@ class TrueFault(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     verdict: str = ""
     optional: bool = False
+    names_node: bool = True
+    names_class: bool = True
 
     def has_class(self, failure_class: str) -> bool:
         """Whether the class names this fault."""
-        return failure_class in (self.failure_class, *self.also_ok)
+        return not self.names_class or failure_class in (self.failure_class, *self.also_ok)
 
     def has_node(self, node: str) -> bool:
         """Whether the node is the faulty one; where none is, any of the fault's nodes is right, or no node."""
+        if not (node or self.names_node):
+            return True
         return node == self.node if self.node else not (node and self.nodes) or node in self.nodes
 
 
@@ -53,11 +62,19 @@ class Truth(msgspec.Struct, frozen=True):
     start: str
     end: str
     faults: tuple[TrueFault, ...]
+    nodes: int = 0
+    gpus_per_node: int = 8
+    disturbances: tuple[str, ...] = ()
 
     @property
     def hours(self) -> float:
         """How long the cluster was watched."""
         return (seconds(self.end) - seconds(self.start)) / 3600
+
+    @property
+    def gpu_hours(self) -> float:
+        """The same, times the number of GPUs."""
+        return self.hours * self.nodes * self.gpus_per_node
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -70,10 +87,17 @@ class Found(msgspec.Struct, frozen=True):
     last_s: float
     verdict: str = ""
     confidence: float = 0.0
+    severity: str = "error"
+
+    @property
+    def is_page(self) -> bool:
+        """Whether people are paged for it; a ticket is enough for the rest."""
+        return self.severity in ERRORS
 
     def __str__(self) -> str:
         failure_class, node = self.candidates[0]
-        return f"{failure_class}@{node or '-'} jobs={','.join(sorted(self.jobs))} verdict={self.verdict or '-'}"
+        jobs, kind = ",".join(sorted(self.jobs)), "page" if self.is_page else "ticket"
+        return f"{kind} {failure_class}@{node or '-'} jobs={jobs} verdict={self.verdict or '-'} {self.confidence:.2f}"
 
 
 @dataclass(frozen=True)
@@ -84,12 +108,19 @@ class FaultScore:
     place: str
     found: tuple[Found, ...]
     strays: tuple[Found, ...]
+    disturbances: tuple[str, ...] = ()
+    answer: Found | None = None
     top1: bool | None = None
     top3: bool | None = None
     one: bool = False
     verdict: bool | None = None
     got_verdict: str = NONE
     onset_error_s: float | None = None
+
+    @property
+    def is_all_right(self) -> bool:
+        """Whether no measure is wrong."""
+        return not self.wrong
 
     @property
     def wrong(self) -> list[str]:
@@ -103,6 +134,7 @@ class Scores:
 
     faults: list[FaultScore] = field(default_factory=list)
     healthy_hours: float = 0.0
+    healthy_gpu_hours: float = 0.0
     false_alarms: list[tuple[str, Found]] = field(default_factory=list)
 
     def add(self, place: str, truth: Truth, found: Sequence[Found]) -> None:
@@ -111,25 +143,37 @@ class Scores:
             self.faults += judge(place, truth, found)
         else:
             self.healthy_hours += truth.hours
+            self.healthy_gpu_hours += truth.gpu_hours
             self.false_alarms += [(place, incident) for incident in found]
-
-    def join(self, other: Scores) -> None:
-        """Add the scores of another process."""
-        self.faults += other.faults
-        self.healthy_hours += other.healthy_hours
-        self.false_alarms += other.false_alarms
 
     def figures(self) -> dict[str, Any]:
         """Shares from 0 to 1, counts, seconds; None where no fault applies."""
+        pages = sum(incident.is_page for _, incident in self.false_alarms)
         errors_s = sorted(fault.onset_error_s for fault in self.faults if fault.onset_error_s is not None)
         return {
             "faults": len(self.faults),
+            "all_right": share(fault.is_all_right for fault in self.faults),
             **{name: share(getattr(fault, name) for fault in self.faults) for name in MEASURES},
+            "brier": brier(self.answers()),
             "healthy_hours": round(self.healthy_hours, 2),
-            "false_alarms": len(self.false_alarms),
+            "false_pages": pages,
+            "false_tickets": len(self.false_alarms) - pages,
+            "pages_a_day": pages * 24 * FLEET_GPUS / self.healthy_gpu_hours if self.healthy_gpu_hours else None,
             "onset_p50_s": percentile(errors_s, 0.5),
             "onset_p95_s": percentile(errors_s, 0.95),
         }
+
+    def answers(self) -> list[Answer]:
+        """The confidence of each first cause, and whether it is right, where an incident was wanted and found."""
+        wanted = (score for score in self.faults if score.fault.incident)
+        return [(score.answer.confidence, bool(score.top1)) for score in wanted if score.answer]
+
+    def by_disturbance(self) -> dict[str, dict[str, Any]]:
+        """The figures of the faults with each disturbance, and of those with none."""
+        names = sorted({name for score in self.faults for name in score.disturbances})
+        groups = {name: [score for score in self.faults if name in score.disturbances] for name in names}
+        groups["none"] = [score for score in self.faults if not score.disturbances]
+        return {name: Scores(scores).figures() for name, scores in groups.items() if scores}
 
     def by_kind(self) -> dict[str, dict[str, Any]]:
         """The figures of each kind of fault."""
@@ -152,7 +196,8 @@ def judge(place: str, truth: Truth, found: Sequence[Found]) -> list[FaultScore]:
         else:
             apart_s = [abs(incident.onset_s - seconds(fault.onset)) for fault in truth.faults]
             strays[apart_s.index(min(apart_s))].append(incident)
-    return [score(place, *row) for row in zip(truth.faults, own, strays, strict=True)]
+    rows = zip(truth.faults, own, strays, strict=True)
+    return [replace(score(place, *row), disturbances=truth.disturbances) for row in rows]
 
 
 def fit(incident: Found, fault: TrueFault) -> int:
@@ -169,22 +214,25 @@ def fit(incident: Found, fault: TrueFault) -> int:
 
 
 def score(place: str, fault: TrueFault, own: Sequence[Found], strays: Sequence[Found]) -> FaultScore:
-    """The score of one fault. Of several incidents the one that began first is its answer."""
-    answer = own[0] if own else None
+    """The score of one fault. Of several incidents the one that fits best is its answer, of equals the first.
+
+    Tickets about something else are no mistake.
+    """
+    answer = max(own, key=lambda incident: fit(incident, fault), default=None)
+    pages = [incident for incident in (*own, *strays) if incident.is_page and incident is not answer]
     got = (answer.verdict or "-") if answer else NONE
     has_verdict = got == fault.verdict or (fault.verdict in NEEDS_NO_INCIDENT and not own)
-    scored = FaultScore(
-        fault, place, tuple(own), tuple(strays), got_verdict=got, verdict=has_verdict if fault.verdict else None
-    )
+    verdict = has_verdict if fault.verdict else None
+    scored = FaultScore(fault, place, tuple(own), tuple(strays), answer=answer, got_verdict=got, verdict=verdict)
     if not fault.incident:
-        is_allowed = fault.optional and len(own) == 1 and (names(own[0].candidates[:1], fault) or has_verdict)
-        return replace(scored, one=not strays and (not own or is_allowed))
+        is_allowed = fault.optional and answer and (names(answer.candidates[:1], fault) or has_verdict)
+        return replace(scored, one=not pages and (not answer or not answer.is_page or bool(is_allowed)))
     top1 = answer is not None and names(answer.candidates[:1], fault)
     return replace(
         scored,
         top1=top1,
         top3=answer is not None and names(answer.candidates[:3], fault),
-        one=len(own) == 1 and not strays,
+        one=answer is not None and not pages,
         onset_error_s=abs(answer.onset_s - seconds(fault.onset)) if answer and top1 else None,
     )
 
@@ -207,6 +255,7 @@ def found_of(document: Mapping[str, Any]) -> Found:
         last_s=seconds(document["last_seen"]),
         verdict=document.get("verdict") or "",
         confidence=root.get("confidence") or 0.0,
+        severity=document["severity"],
     )
 
 

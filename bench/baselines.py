@@ -10,7 +10,7 @@ import msgspec
 from bench.accuracy_score import Found
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.records import Match
-from epicenter.rules.model.signals import SEVERITIES
+from epicenter.rules.model.signals import ERRORS, SEVERITIES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 
@@ -39,7 +39,7 @@ def error_lines(rules: RuleSet, matches: Iterable[Match]) -> list[ErrorLine]:
             signal.job,
         )
         for signal in signals
-        if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error")
+        if signal.severity in ERRORS
     }
     return sorted(lines)
 

@@ -54,7 +54,7 @@ class Root(NamedTuple):
 
     def is_of(self, fault: TrueFault) -> bool:
         """Whether it names the fault's class."""
-        return self.failure_class in (fault.failure_class, *fault.also_ok)
+        return fault.is_of(self.failure_class)
 
     def is_at(self, fault: TrueFault) -> bool:
         """Whether it names no other node than the fault's; where none is at fault, one that the fault hit, or none."""

@@ -12,6 +12,7 @@ import msgspec
 from epicenter.rules.cause.processes import with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
 from epicenter.rules.correlate.lifecycle import Lifecycle
+from epicenter.rules.correlate.pending import is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
@@ -23,22 +24,25 @@ from epicenter.rules.liveness.job_state import end_of
 from epicenter.rules.liveness.reboots import is_boot
 from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
-from epicenter.rules.liveness.verdict import Verdict
+from epicenter.rules.liveness.verdict import STRAGGLER, Verdict
 from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
-from epicenter.rules.model.signals import QUIET_ROLES, SEVERITIES, Signal
+from epicenter.rules.model.signals import ERRORS, QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
 from epicenter.rules.report.changes import ChangedIncidents
 
-ENDS: Final = (
-    *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout", "stage-fail"),
-    *("elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled", "k8s-evicted", "k8s-preempted"),
+ENDS: Final = frozenset(
+    (
+        *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout"),
+        *("stage-fail", "elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled"),
+        *("k8s-evicted", "k8s-preempted"),
+    )
 )
 """Classes that report the end of the job or its launcher: missing logs after them mean nothing."""
 
@@ -137,6 +141,10 @@ class Engine:
         """The signals of an open or recently resolved incident, the likeliest cause first; else none."""
         return self._changes.ranked(incident_id)
 
+    def weighed(self, incident_id: str) -> tuple[list[Candidate], frozenset[str]]:
+        """Its distinct answers to what the cause is, the likeliest first, and what makes them doubtful."""
+        return self._changes.weighed(incident_id)
+
     def jobs_of(self, match: Match) -> set[str]:
         """The jobs that a match affects, as far as placement is known by now."""
         correlator = self._state.lifecycle.correlator
@@ -224,30 +232,33 @@ class Engine:
             elif self._detectors.next_due_ns == due_ns:
                 self._on_windowed(self._detectors.fire(due_ns))
             else:
-                self._mark_changed(lifecycle.fire(self._attempt_of))
+                self._mark_changed(lifecycle.fire(self._attempt_of, liveness.next_expected_ns))
 
     def _on_match(self, match: Match) -> None:
         if match.rule not in self._rules.by_id:
             self._state.counts.unknown += 1
             return
-        placement = self._state.lifecycle.correlator.placement
+        correlator, liveness = self._state.lifecycle.correlator, self._state.liveness
+        placement = correlator.placement
         of_line = self._with_host(signal_of(self._rules, match))
         signal = completed(of_line, placement, match.event.pod)
         signal = signal if signal.node == of_line.node else self._with_host(signal)
-        signal = with_owner(signal, self._state.lifecycle.correlator.jobs_of, placement.pids_of)
+        if signal.source == "kernel":
+            signal = with_owner(signal, correlator.jobs_of, placement.pids_of)
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)
             return
-        if signal.rule in KILLED_TASKS and self._state.liveness.was_cancelled(signal.cluster, signal.job):
+        if signal.rule in KILLED_TASKS and liveness.was_cancelled(signal.cluster, signal.job):
             signal = msgspec.structs.replace(signal, role="teardown")
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
             origin = (signal.cluster, signal.job, signal.node)
-            self._on_verdicts(self._state.liveness.end(*origin, end_of(signal), signal.event_time_ns))
+            self._on_verdicts(liveness.end(*origin, end_of(signal), signal.event_time_ns))
             placement.end(signal.cluster, signal.job, signal.event_time_ns)
         self._place(signal, match.event.source)
-        if signal.role == "root" and SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"):
-            jobs = self._state.lifecycle.correlator.jobs_of(signal)
-            self._state.liveness.record_root_cause(signal.cluster, jobs, signal.event_time_ns)
+        if signal.role == "root" and signal.severity in ERRORS and not is_soft(signal):
+            liveness.record_root_cause(signal.cluster, correlator.jobs_of(signal), signal.event_time_ns)
+        if self._rules.edge_index.between(signal.failure_class, STRAGGLER):
+            liveness.record_slowdown(signal.cluster, correlator.jobs_of(signal), signal.event_time_ns)
         self._on_signal(signal)
 
     def _on_quiet(self, signal: Signal, spec: RuleSpec) -> None:
@@ -275,11 +286,14 @@ class Engine:
                 self._correlate(completed(signal, self._state.lifecycle.correlator.placement))
 
     def _on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> None:
-        self._mark_changed(self._state.lifecycle.correlator.on_placement(cluster, node, job, time_ns))
+        if changed := self._state.lifecycle.correlator.on_placement(cluster, node, job, time_ns):
+            self._mark_changed(changed)
 
     def _place(self, signal: Signal, source: str) -> None:
         """The job runs on the signal's node; one that Slurm only names may not have logged."""
-        if is_named_by_slurm(signal) and signal.job and signal.node:
+        if not (signal.job and signal.node):
+            return
+        if is_named_by_slurm(signal):
             named = RankPlacement(signal.event_time_ns, signal.cluster, signal.job, signal.node, is_listed=True)
             self._mark_changed(self._state.lifecycle.correlator.on_listed_node(named))
         elif source not in CONTROLLERS:
@@ -287,15 +301,12 @@ class Engine:
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
-        self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, self._reports_every))
+        reports_within = self._state.liveness.reports_within_ns
+        self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, reports_within))
         joined = self._state.lifecycle.correlator.joined
         if self._lists_joined:
             self._joined += joined
         joined.clear()
-
-    def _reports_every(self, cluster: str, job: str) -> int:
-        progress = self._state.liveness.progress(cluster, job)
-        return progress.reports_every_ns if progress else 0
 
     def _with_host(self, of: Named) -> Named:
         """With the first name of its node; a name never changes, so it is looked up once."""

@@ -6,7 +6,7 @@ The files of a folder: a kernel log and `worker.jsonl` for each node, the logs o
 """
 
 from epicenter.ingest.simulate.faults import KINDS
-from epicenter.ingest.simulate.model import Framework, Scenario, SimulatedLine, TrueFault, TrueJob, Truth
+from epicenter.ingest.simulate.model import Disturbance, Framework, Scenario, SimulatedLine, TrueFault, TrueJob, Truth
 from epicenter.ingest.simulate.plan import mixed
 from epicenter.ingest.simulate.run import simulate, truth_of
 from epicenter.ingest.simulate.write import TRUTH_FILE, write_all, write_paced
@@ -14,6 +14,7 @@ from epicenter.ingest.simulate.write import TRUTH_FILE, write_all, write_paced
 __all__ = [
     "KINDS",
     "TRUTH_FILE",
+    "Disturbance",
     "Framework",
     "Scenario",
     "SimulatedLine",

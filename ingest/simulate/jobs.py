@@ -8,7 +8,7 @@ from typing import Final
 from epicenter.ingest.simulate.clockwork import Process
 from epicenter.ingest.simulate.cluster import Cluster
 from epicenter.ingest.simulate.endings import emit_header
-from epicenter.ingest.simulate.frameworks import PRINTERS
+from epicenter.ingest.simulate.frameworks import printer_of
 from epicenter.ingest.simulate.model import MS, Job
 
 START_UP_S: Final = 30.0
@@ -19,7 +19,7 @@ _EVALUATES_EVERY: Final = 5
 
 def live(cluster: Cluster, job: Job) -> Process:
     """Everything that the job prints while nothing is wrong with it."""
-    printer, rng = PRINTERS[job.framework], cluster.rng(f"job/{job.job_id}")
+    printer, rng = printer_of(job), cluster.rng(f"job/{job.job_id}")
     if job.platform == "slurm":
         emit_header(cluster, job)
     for place in range(len(job.nodes)):
@@ -47,7 +47,7 @@ def live(cluster: Cluster, job: Job) -> Process:
 
 def _finish(cluster: Cluster, job: Job) -> Process:
     job.is_over = True
-    PRINTERS[job.framework].finish(cluster, job)
+    printer_of(job).finish(cluster, job)
     yield 2.0
     cluster.release(job)
 
@@ -56,7 +56,7 @@ def _pause(cluster: Cluster, job: Job, step: int, rng: Random) -> Process:
     """A checkpoint at a round step, announced or not; after every fifth one an evaluation."""
     if (step + 1) % job.checkpoint_every:
         return
-    printer = PRINTERS[job.framework]
+    printer = printer_of(job)
     if job.is_announced:
         printer.saving(cluster, job, step)
     yield _checkpoint_s(job, rng)
@@ -92,7 +92,7 @@ class _Straggling:
 
 def _chatter(cluster: Cluster, job: Job) -> Process:
     """The job's harmless lines."""
-    rng, printer = cluster.rng(f"job/{job.job_id}/murmur"), PRINTERS[job.framework]
+    rng, printer = cluster.rng(f"job/{job.job_id}/murmur"), printer_of(job)
     per_minute = cluster.scenario.worker_noise_per_minute * len(job.nodes)
     while per_minute:
         yield rng.expovariate(per_minute / 60)

@@ -14,6 +14,9 @@ MS: Final = 1_000_000
 Framework = Literal["megatron", "maxtext", "hf", "ray"]
 Platform = Literal["kubernetes", "slurm"]
 KernelShipper = Literal["rsyslog", "vector", "journal", "kmsg"]
+Disturbance = Literal[
+    "at-once", "decoy", "foreign", "half", "healed", "in-house", "mute", "no-kernel-log", "restart", "skew", "topology"
+]  # fmt: skip
 Text = str | Callable[[int], str]
 """A line, or what makes it from the writer's own clock (nanoseconds)."""
 Timed = tuple[int, Text]
@@ -29,7 +32,7 @@ class Scenario(msgspec.Struct, frozen=True):
     `is_tidy`: all jobs in pods, all kernels through rsyslog, nothing late, lost, cut or doubled, so that every line
     states its time and occurs once. `after_fault_s`: how long the log continues after a fault and its timeouts, in
     place of the default of the kind of fault. Noise is counted in events a node and minute, each of one to six lines.
-    `first_node`: the index of the first node.
+    `first_node`: the index of the first node. `disturbances`: see the package of that name.
     """
 
     nodes: int = 32
@@ -48,6 +51,7 @@ class Scenario(msgspec.Struct, frozen=True):
     kernel_noise_per_minute: float = 1.0
     worker_noise_per_minute: float = 1.0
     first_node: int = 0
+    disturbances: tuple[Disturbance, ...] = ()
 
 
 class SimulatedLine(msgspec.Struct, frozen=True):
@@ -90,7 +94,7 @@ class Job(msgspec.Struct):
     Under JAX a node is one task, under Ray and torch a GPU is one rank. `is_over`: none of its processes run any more;
     `is_stalled`: they run without progress. `has_plain_log`: a Slurm job whose tasks all write into one plain file,
     instead of one file a task that a shipper reads. `is_cut`: its lines end in the middle. `slowness` stretches
-    every step.
+    every step. `step_format`: the number of an in-house format, in place of its framework's.
     """
 
     job_id: str
@@ -114,6 +118,7 @@ class Job(msgspec.Struct):
     slowness: float = 1.0
     steps_done: int = 0
     missing: frozenset[int] = frozenset()
+    step_format: int | None = None
 
     @property
     def world_size(self) -> int:
@@ -151,6 +156,7 @@ class TrueFault(msgspec.Struct, frozen=True):
 
     `node` is empty where no node is at fault, `gpu` a PCI address or empty, `onset` the true time of the failure.
     `also_ok` are classes that name the same event from another line. `names_node`: its logs always name the node.
+    `names_class`: its logs name the class; where they don't, any class of an effect is right.
     """
 
     fault: str
@@ -165,6 +171,11 @@ class TrueFault(msgspec.Struct, frozen=True):
     verdict: str
     incident: bool
     names_node: bool = True
+    names_class: bool = True
+
+    def is_of(self, failure_class: str) -> bool:
+        """Whether an answer with this class is right; any is where the logs don't name it."""
+        return not self.names_class or failure_class in (self.failure_class, *self.also_ok)
 
     def is_at(self, node: str) -> bool:
         """Whether an answer with this node is right; any is where no node is at fault."""
@@ -189,6 +200,8 @@ class Truth(msgspec.Struct, frozen=True):
     end: str
     jobs: tuple[TrueJob, ...]
     faults: tuple[TrueFault, ...]
+    gpus_per_node: int = 8
+    disturbances: tuple[Disturbance, ...] = ()
 
 
 def bus(gpu: int) -> str:

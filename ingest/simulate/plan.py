@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
+from epicenter.ingest.simulate.disturbances import disturb, may_hide
+from epicenter.ingest.simulate.disturbances.attempts import LASTS_S
 from epicenter.ingest.simulate.faults import KINDS, Case, FaultKind
 from epicenter.ingest.simulate.headers import rfc3339_us
 from epicenter.ingest.simulate.jobs import START_UP_S
 from epicenter.ingest.simulate.model import (
     BUSES,
+    Disturbance,
     Framework,
     Job,
     KernelShipper,
@@ -63,9 +67,12 @@ class Plan(msgspec.Struct):
                 for job in self.jobs
             ),
             faults=tuple(self._true_fault(kind, case) for kind, case in self.cases),
+            gpus_per_node=self.scenario.gpus_per_node,
+            disturbances=self.scenario.disturbances,
         )
 
     def _true_fault(self, kind: FaultKind, case: Case) -> TrueFault:
+        is_hidden = may_hide(self.scenario, kind)
         hit = [job for job in self.jobs if _is_hit(kind, case, job)]
         nodes = {node.index: node.name for job in hit for node in job.nodes}
         nodes |= {node.index: node.name for node in case.others}
@@ -81,7 +88,8 @@ class Plan(msgspec.Struct):
             nodes=tuple(name for _, name in sorted(nodes.items())),
             verdict=kind.verdict,
             incident=kind.incident,
-            names_node=kind.names_node,
+            names_node=kind.names_node and not is_hidden,
+            names_class=kind.names_class and not is_hidden,
         )
 
 
@@ -106,6 +114,7 @@ def plan_of(scenario: Scenario) -> Plan:
     kinds = [KINDS[name] for name in scenario.faults]
     jobs = _jobs(scenario, nodes, kinds, rng)
     cases = [(kind, _case(scenario, kind, job, nodes, rng)) for kind, job in zip(kinds, jobs, strict=False)]
+    disturb(scenario, nodes, jobs, [case for _, case in cases])
     for kind, case in cases:
         if kind.prepare is not None:
             kind.prepare(case)
@@ -212,20 +221,27 @@ def _others(kind: FaultKind, nodes: tuple[Node, ...], first: Node) -> tuple[Node
         return tuple(node for node in nodes if node is not first)
     if kind.reach != "switch":
         return ()
-    size = min(SWITCH_NODES, max(2, len(nodes) // 2))
-    leaf = nodes[nodes.index(first) // size * size :][:size]
+    leaf = next(leaf for leaf in leaves(nodes) if first in leaf)
     return tuple(node for node in leaf if node is not first)
+
+
+def leaves(nodes: Sequence[Node]) -> list[Sequence[Node]]:
+    """The nodes behind each leaf switch."""
+    size = min(SWITCH_NODES, max(2, len(nodes) // 2))
+    return [nodes[start : start + size] for start in range(0, len(nodes), size)]
 
 
 def _end_ns(scenario: Scenario, kind: FaultKind, case: Case) -> int:
     waits_s = case.job.timeout_s if case.job.framework != "maxtext" else 150
     lasts_s = kind.lasts_s if scenario.after_fault_s is None else scenario.after_fault_s
-    return case.onset_ns + ns(lasts_s + waits_s)
+    restarts_s = LASTS_S if "restart" in scenario.disturbances else 0.0
+    return case.onset_ns + ns(lasts_s + waits_s + restarts_s)
 
 
 def _problems(scenario: Scenario) -> list[str]:
     least = 2 * max(1, scenario.jobs - (scenario.jobs >= 3))
     unknown = [name for name in scenario.faults if name not in KINDS]
+    strange = [name for name in scenario.disturbances if name not in get_args(Disturbance)]
     checks = (
         (2 <= scenario.nodes <= MAX_NODES, f"nodes: {scenario.nodes}: write 2 to {MAX_NODES}"),
         (scenario.jobs >= 1, f"jobs: {scenario.jobs}: write 1 or more"),
@@ -236,6 +252,10 @@ def _problems(scenario: Scenario) -> list[str]:
             f"gpus_per_node: {scenario.gpus_per_node}: write 1 to {len(BUSES)}",
         ),
         (not unknown, f"faults: {', '.join(unknown)}: unknown; write one of {', '.join(sorted(KINDS))}"),
+        (
+            not strange,
+            f"disturbances: {', '.join(strange)}: unknown; write one of {', '.join(sorted(get_args(Disturbance)))}",
+        ),
         (len(scenario.faults) <= max(1, scenario.jobs), f"faults: {len(scenario.faults)}: one a job at most"),
         (
             scenario.fault_at_s is None or scenario.fault_at_s > START_UP_S,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from epicenter.ingest.simulate.clockwork import Process
 from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.disturbances import processes, survives
 from epicenter.ingest.simulate.faults import Case, FaultKind
 from epicenter.ingest.simulate.jobs import live
 from epicenter.ingest.simulate.model import Scenario, SimulatedLine, Truth
@@ -36,7 +37,9 @@ def _play(plan: Plan) -> Iterator[SimulatedLine]:
         cluster.start(live(cluster, job), 1.0)
     for kind, case in plan.cases:
         cluster.start(_inject(cluster, kind, case), (case.onset_ns - plan.scenario.start_ns) / NS_PER_S)
-    yield from cluster.clockwork.run(plan.end_ns)
+    for process in processes(cluster, [case for _, case in plan.cases]):
+        cluster.start(process)
+    yield from filter(survives(plan.scenario), cluster.clockwork.run(plan.end_ns))
 
 
 def _inject(cluster: Cluster, kind: FaultKind, case: Case) -> Process:

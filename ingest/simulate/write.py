@@ -9,13 +9,15 @@ from typing import Final
 
 import msgspec
 
+from epicenter.ingest.simulate.headers import hostlist
 from epicenter.ingest.simulate.model import MS, Scenario, Truth
-from epicenter.ingest.simulate.plan import plan_of
+from epicenter.ingest.simulate.plan import Plan, leaves, plan_of
 from epicenter.ingest.simulate.run import simulate
 from epicenter.rules.errors import ConfigError
 from epicenter.rules.model.times import NS_PER_S
 
 TRUTH_FILE: Final = "truth.json"
+TOPOLOGY_FILE: Final = "topology.yaml"
 
 _INSTANT_NS: Final = 100 * MS
 
@@ -58,11 +60,22 @@ def write_paced(scenario: Scenario, folder: Path, speed: float, wait: Callable[[
 
 
 def write_truth(scenario: Scenario, folder: Path) -> Truth:
-    """Write the ground truth alone."""
-    truth = plan_of(scenario).truth()
+    """Write the ground truth, and the topology where it is known; no logs."""
+    plan = plan_of(scenario)
+    truth = plan.truth()
     folder.mkdir(parents=True, exist_ok=True)
+    if "topology" in scenario.disturbances:
+        (folder / TOPOLOGY_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(_topology(plan))) + b"\n")
     (folder / TRUTH_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(truth)) + b"\n")
     return truth
+
+
+def _topology(plan: Plan) -> dict[str, object]:
+    nodes: dict[str, object] = {
+        hostlist(leaf): {"switches": [f"leaf{number:02d}"], "rack": f"rack{number:02d}", "storage": ["nfs-10.0.240.7"]}
+        for number, leaf in enumerate(leaves(plan.nodes), start=1)
+    }
+    return {"nodes": nodes}
 
 
 class _Files:

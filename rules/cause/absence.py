@@ -95,10 +95,12 @@ def _groups(expected: Iterable[int], absent: Set[int], node_of: NodeOf) -> list[
     for rank in expected:
         node = node_of(rank)
         is_unknown = not node and rank in absent
-        group = unknown if is_unknown and unknown else groups.setdefault(node or f"/{rank}", _Group(node))
+        name = node or f"/{rank}"
+        group = unknown if is_unknown and unknown else groups.get(name) or groups.setdefault(name, _Group(node))
         unknown = group if is_unknown else None
         group.expected.append(rank)
-        group.absent += [rank] if rank in absent else []
+        if rank in absent:
+            group.absent.append(rank)
     return list(groups.values())
 
 

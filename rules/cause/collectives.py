@@ -114,7 +114,7 @@ class CollectiveTable(msgspec.Struct):
         if signal.failure_class not in REPORTING_CLASSES and _REPORT_FIELDS.isdisjoint(signal.fields):
             return
         for field, report in NAMING_FIELDS.items():
-            for rank in ranks_in(signal.fields.get(field, "")):
+            for rank in ranks_in(signal.fields[field]) if field in signal.fields else ():
                 named = self.named_by_job.setdefault(signal.job, {})
                 named[rank] = min(named.get(rank, report), report)
         for group, rank, row in _rows(signal):
@@ -216,7 +216,8 @@ def _work(signal: Signal) -> Work | None:
 
 
 def _reached(signal: Signal) -> Reached | None:
-    enqueued, completed = (_number(signal.fields.get(name, "")) for name in ("last_enqueued", "last_completed"))
+    enqueued = _number(signal.fields.get("last_enqueued", ""))
+    completed = _number(signal.fields.get("last_completed", ""))
     if enqueued is None or completed is None:
         return None
     return Reached(signal.event_time_ns, enqueued, completed)

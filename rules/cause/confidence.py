@@ -1,98 +1,164 @@
-"""How sure the likeliest cause is: each fact for it doubles its odds, each doubt halves them, once a point.
+"""The probability that the likeliest cause is the true one, and the share of each other answer.
 
-The points are chosen so that, over simulated failures with and without gaps in their logs, a confidence of 0.8 is
-right in about 80 of 100 cases: `python -m bench.calibration` measures it.
+An answer is a class at a node. The doubts about the first are its odds to be wrong: what evidence is missing, how good
+it is, what else could be the cause. The other answers, and that it is none of them, share the rest by their points.
+`bench.fit_cause_model` fits the weights; `bench.calibration` measures whether 0.8 is right in 80 of 100 cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from epicenter.rules.cause.ranking import Candidate
-from epicenter.rules.cause.reasons import ReasonKind
+from epicenter.rules.cause.suspects import WAITING_CLASSES
+from epicenter.rules.packs.cause_model import ratio
+from epicenter.rules.packs.vocabulary import vocabulary
 
-MIN_CONFIDENCE: Final = 0.05
-MAX_CONFIDENCE: Final = 0.98
-CLEAR_LEAD: Final = 5
-"""Points ahead of every other unexplained candidate."""
-
-NEAR: Final = 2
-"""A candidate of another class at most this many points behind is a rival."""
+MIN_CONFIDENCE: Final = 0.01
+MAX_CONFIDENCE: Final = 0.99
+"""Two digits can show no more doubt and no less."""
 
 
-class Gap(StrEnum):
-    """Evidence that could show another cause, and is missing."""
+class Doubt(StrEnum):
+    """What makes the first answer less likely or likelier to be right; names of the cause model."""
 
-    NODE = "no line names the node"
-    KERNEL_LOG = "the node has no kernel log"
-    RANKS = "ranks of the job never logged"
+    ANY = "any"
+    NO_NODE = "no-node"
+    NO_KERNEL_LOG = "no-kernel-log"
+    UNSEEN_RANKS = "unseen-ranks"
+    MUTE_NODES = "mute-nodes"
+    CUT_LOG = "cut-log"
+    USUAL_EFFECT = "usual-effect"
+    UNSEEN_CAUSE = "unseen-cause"
+    ONLY_WAITING = "only-waiting"
+    BACK_DATED = "back-dated"
+    NO_LINE = "no-line"
+    RIVAL = "rival"
+    UNUSUAL_CAUSE = "unusual-cause"
+    EXPLAINED = "explained"
+    OUTLASTED = "outlasted"
+    KERNEL = "kernel"
+    USUAL_CAUSE = "usual-cause"
+    AWAITED = "awaited"
+    NAMED_BY_PEERS = "named-by-peers"
+    LOST_ANOTHER = "lost-another"
+    STANDSTILL = "standstill"
+    EARLIEST = "earliest"
 
 
-class Fact(StrEnum):
-    """What speaks for or against the likeliest cause."""
-
-    ANY = "a candidate was found"
-    KERNEL = "the kernel reports it"
-    USUAL_CAUSE = "its class is usually a cause"
-    AWAITED = "it comes from the rank that the others wait for"
-    CLEAR_LEAD = "no other unexplained candidate is near"
-    EXPLAINED = "another candidate explains it"
-    USUAL_EFFECT = "its class has known causes, none was found, and no kernel reports it"
-    BACK_DATED = "it was noticed by waiting, so its onset is not known"
-    RIVAL = "an unexplained candidate of another class is near"
-
-
-POINTS: Final[dict[Fact | Gap, int]] = {
-    Fact.ANY: 2,
-    Fact.KERNEL: 2,
-    Fact.USUAL_CAUSE: 2,
-    Fact.AWAITED: 1,
-    Fact.CLEAR_LEAD: 1,
-    Fact.EXPLAINED: -3,
-    Fact.USUAL_EFFECT: -1,
-    Fact.BACK_DATED: -1,
-    Fact.RIVAL: -1,
-    Gap.NODE: -1,
-    Gap.KERNEL_LOG: -2,
-    Gap.RANKS: -3,
+_BY_EVIDENCE: Final[Mapping[str, Doubt]] = {
+    "role-confirmation": Doubt.UNUSUAL_CAUSE,
+    "role-teardown": Doubt.UNUSUAL_CAUSE,
+    "role-advice": Doubt.UNUSUAL_CAUSE,
+    "explained-by": Doubt.EXPLAINED,
+    "shared-explanation": Doubt.EXPLAINED,
+    "outlasted": Doubt.OUTLASTED,
+    "kernel": Doubt.KERNEL,
+    "role-root": Doubt.USUAL_CAUSE,
+    "awaited": Doubt.AWAITED,
+    "awaited-by-kernel": Doubt.AWAITED,
+    "named-by-peers": Doubt.NAMED_BY_PEERS,
+    "lost-another": Doubt.LOST_ANOTHER,
+    "standstill": Doubt.STANDSTILL,
+    "earliest": Doubt.EARLIEST,
 }
+"""What the evidence for the first candidate says about whether it is the cause."""
 
 
-def confidence(ranked: Sequence[Candidate], gaps: Collection[Gap] = (), has_known_causes: bool = False) -> float:
-    """How sure the first candidate is; `has_known_causes`: an edge leads to its class."""
-    found: list[Fact | Gap] = [*_facts(ranked, has_known_causes), *gaps]
-    ratio = 2.0 ** sum(POINTS[fact] for fact in found)
-    return round(min(MAX_CONFIDENCE, max(MIN_CONFIDENCE, ratio / (1 + ratio))), 2)
+def doubts_about(
+    answers: Sequence[Candidate], gaps: Collection[Doubt] = (), has_known_causes: bool = False
+) -> frozenset[str]:
+    """What bears on whether the first answer is right. `has_known_causes`: an edge leads to its class."""
+    first = answers[0]
+    of_evidence = (_BY_EVIDENCE[name] for name in first.evidence if name in _BY_EVIDENCE)
+    family = f"family-{vocabulary().family(first.signal.failure_class)}"
+    return frozenset({Doubt.ANY, family, *gaps, *of_evidence, *_doubts(answers, gaps, has_known_causes)})
 
 
-def _facts(ranked: Sequence[Candidate], has_known_causes: bool) -> Iterator[Fact]:
-    best = ranked[0]
-    signal = best.signal
-    rivals = [candidate for candidate in ranked[1:] if not candidate.is_explained and _differ(candidate, best)]
-    yield Fact.ANY
-    if signal.source == "kernel":
-        yield Fact.KERNEL
-    if signal.role == "root":
-        yield Fact.USUAL_CAUSE
-    if any(reason.kind is ReasonKind.AWAITED for reason in best.reasons):
-        yield Fact.AWAITED
-    if all(best.points - rival.points >= CLEAR_LEAD for rival in rivals):
-        yield Fact.CLEAR_LEAD
-    if best.is_explained:
-        yield Fact.EXPLAINED
+def _doubts(answers: Sequence[Candidate], gaps: Collection[Doubt], has_known_causes: bool) -> Iterator[Doubt]:
+    signal = answers[0].signal
     if has_known_causes and signal.source != "kernel":
-        yield Fact.USUAL_EFFECT
+        yield Doubt.USUAL_EFFECT
+        if Doubt.NO_KERNEL_LOG in gaps:
+            yield Doubt.UNSEEN_CAUSE
+    if all(answer.is_explained or answer.signal.failure_class in WAITING_CLASSES for answer in answers):
+        yield Doubt.ONLY_WAITING
     if signal.onset_ns != signal.event_time_ns:
-        yield Fact.BACK_DATED
-    if any(_is_near(rival, best) for rival in rivals):
-        yield Fact.RIVAL
+        yield Doubt.BACK_DATED
+    if signal.position is None:
+        yield Doubt.NO_LINE
+    if rivals(scored(answers)):
+        yield Doubt.RIVAL
 
 
-def _differ(candidate: Candidate, other: Candidate) -> bool:
-    return (candidate.signal.failure_class, candidate.signal.node) != (other.signal.failure_class, other.signal.node)
+def distinct(ranked: Iterable[Candidate]) -> list[Candidate]:
+    """The best candidate of each class and node."""
+    by_answer: dict[tuple[str, str], Candidate] = {}
+    for candidate in ranked:
+        by_answer.setdefault((candidate.signal.failure_class, candidate.signal.node), candidate)
+    return list(by_answer.values())
 
 
-def _is_near(rival: Candidate, best: Candidate) -> bool:
-    return rival.signal.failure_class != best.signal.failure_class and best.points - rival.points <= NEAR
+class Scored(NamedTuple):
+    """An answer as far as its probability depends on it. `is_effect`: another explains it, or it stopped nothing."""
+
+    failure_class: str
+    points: float
+    is_effect: bool = False
+
+
+def rivals(answers: Sequence[Scored]) -> list[int]:
+    """Which answers could be the cause in place of the first: the best of each class that is no effect.
+
+    The ranks of a job report an error from many nodes, which makes it no likelier to be the cause.
+    """
+    by_class: dict[str, int] = {}
+    for number, answer in enumerate(answers[1:], start=1):
+        if not answer.is_effect:
+            best = by_class.setdefault(answer.failure_class, number)
+            by_class[answer.failure_class] = max(best, number, key=lambda place: answers[place].points)
+    return list(by_class.values())
+
+
+def scored(answers: Iterable[Candidate]) -> list[Scored]:
+    """The candidates as their probability needs them."""
+    return [
+        Scored(answer.signal.failure_class, answer.points, answer.is_explained or answer.is_idle) for answer in answers
+    ]
+
+
+class Shares(NamedTuple):
+    """The probability of each answer, and that the cause is none of them."""
+
+    of_answers: list[float]
+    none: float
+
+
+def shares_of(answers: Sequence[Scored], doubt_points: float, none_points: float) -> Shares:
+    """The probability of each answer: of the first by the doubts about it, of the others by how near they are to it.
+
+    `none_points` is what none of them counts compared with a rival that has as many points as the first.
+    """
+    known = 1 / (1 + ratio(doubt_points))
+    weights = [ratio(answer.points - answers[0].points) for answer in answers]
+    total = ratio(none_points) + sum(weights[number] for number in rivals(answers))
+    others = [bounded(min(known, (1 - known) * weight / total)) for weight in weights[1:]]
+    return Shares([bounded(known), *others], bounded((1 - known) * ratio(none_points) / total))
+
+
+def shares(answers: Sequence[Candidate], doubts: Collection[str]) -> Shares:
+    """The probability of each candidate of different class or node."""
+    model = answers[0].model
+    return shares_of(scored(answers), sum(map(model.doubt, sorted(doubts))), model.none)
+
+
+def confidence(answers: Sequence[Candidate], doubts: Collection[str]) -> float:
+    """The probability that the first of the answers is right."""
+    return shares(answers, doubts).of_answers[0]
+
+
+def bounded(share: float) -> float:
+    """A probability in two digits, neither 0 nor 1."""
+    return round(min(MAX_CONFIDENCE, max(MIN_CONFIDENCE, share)), 2)

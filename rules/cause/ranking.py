@@ -1,4 +1,7 @@
-"""Which signal of an incident explains the others, and why: causal edges first, then role, evidence and time."""
+"""Which signal of an incident explains the others, and why: causal edges first, then role, evidence and time.
+
+Every weight is one of the cause model (`rules/catalog/cause_model.yaml`).
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,18 @@ from epicenter.rules.cause.witnesses import Accused
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
-from epicenter.rules.model.signals import SEVERITIES, Signal, is_cut_traceback
+from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.cause_model import CauseModel
 from epicenter.rules.packs.spec import EdgeSpec
 from epicenter.rules.packs.topology import KINDS, NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
 REPEATED_WITHIN_NS = NS_PER_S
-_ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
-_STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
-_EXPLAINED_POINTS = -4
+_STANDSTILL = ("hang", "straggler")
 MAX_EFFECTS = 3
-_IDLE_WARNING_POINTS = -4
 _RULED_OUT = (ReasonKind.SURVIVED, ReasonKind.CLEARED)
-_SURVIVED_POINTS = -8
-_OUTLASTED_POINTS = -4
-_LOST_ANOTHER_POINTS, _NAMED_BY_PEERS_POINTS = -4, 2
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 Between = Callable[[str, str], Sequence[EdgeSpec]]
 """The edges from one class to another (`RuleSet.edges_between`)."""
@@ -44,21 +42,27 @@ Survival = Callable[[Signal], ReasonKind | None]
 class Candidate:
     """A signal with the reasons for and against it as the root cause.
 
-    `points` is the sum of its reasons' weights. `is_explained`: another signal caused it. `is_idle`: it caused nothing,
-    as a warning, or as what its job survived.
+    `points` is the prior of its class with the weights of its `evidence`, a weight of `model` each. `is_explained`:
+    another signal caused it. `is_idle`: it caused nothing, as a warning, or as what its job survived.
     """
 
     signal: Signal
-    points: int = 0
+    model: CauseModel
     reasons: list[Reason] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
     is_explained: bool = False
     is_idle: bool = False
 
-    def weigh(self, kind: ReasonKind, points: int, about: About | None = None) -> None:
-        """Add a reason with its weight."""
-        self.points += points
+    @property
+    def points(self) -> float:
+        """How likely it is the cause compared with others: each point doubles its odds."""
+        return self.model.points(self.signal.failure_class, self.evidence)
+
+    def weigh(self, kind: ReasonKind, about: About | None = None, evidence: str = "") -> None:
+        """Add a reason; `evidence` is its name in the model where it is not that of the kind."""
         self.is_explained |= kind in EXPLAINED_KINDS
-        self.reasons.append(Reason(kind, points, about))
+        self.evidence.append(evidence or kind)
+        self.reasons.append(Reason(kind, self.model.weight(evidence or kind), about))
 
     @property
     def explained_by(self) -> Explanation | None:
@@ -79,6 +83,7 @@ def rank(
     signals: Sequence[Signal],
     between: Between,
     jobs_of: JobsOf,
+    model: CauseModel,
     suspects: Suspects | None = None,
     topology: Topology = NO_TOPOLOGY,
     survival: Survival = lambda signal: None,
@@ -92,11 +97,12 @@ def rank(
     past = _past(signals, survival)
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
-        if past.get(cause.signal_id) in _RULED_OUT or (lost and lost.is_felt_by(cause) and effect.node == lost.node):
+        if not explains(cause, effect, edge, jobs_of, topology):
             return False
-        return explains(cause, effect, edge, jobs_of, topology)
+        is_ruled_out = past.get(cause.signal_id) in _RULED_OUT
+        return not (is_ruled_out or (lost and effect.node == lost.node and lost.is_felt_by(cause)))
 
-    candidates = [Candidate(signal) for signal in signals]
+    candidates = [Candidate(signal, model) for signal in signals]
     nodes = {signal.node for signal in signals}
     by_class: dict[str, list[Signal]] = {}
     for signal in signals:
@@ -106,8 +112,9 @@ def rank(
         of_class = class_by_name[candidate.signal.failure_class]
         _weigh_evidence(candidate, of_class.nodes, nodes)
         _weigh_edges(candidate, of_class, leads)
-        if suspects and (points := suspects.points_for(candidate.signal)):
-            candidate.weigh(ReasonKind.AWAITED, points, suspects)
+        if suspects and suspects.accuse(candidate.signal):
+            is_kernel = candidate.signal.source == "kernel"
+            candidate.weigh(ReasonKind.AWAITED, suspects, "awaited-by-kernel" if is_kernel else "")
         if lost:
             _weigh_witnesses(candidate, lost)
     _share_explanations(candidates)
@@ -120,7 +127,7 @@ def rank(
         if not (candidate.is_explained or candidate.is_idle or candidate.signal.signal_id in past)
     ] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
-    earliest.weigh(ReasonKind.EARLIEST, 1)
+    earliest.weigh(ReasonKind.EARLIEST)
     return _unexplained_first(
         sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
     )
@@ -189,13 +196,13 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
     """Whether an edge between their classes leads from one signal to the other, in place and time."""
     lag_ns = effect.onset_ns - cause.onset_ns
     return (
-        cause.severity != "info"
-        and not cause.is_foreign
-        and not is_over(cause, effect.onset_ns)
-        and cause.role not in _EXPLAINS_NOTHING
-        and not is_cut_traceback(cause)
-        and lag_ns <= edge.within
+        lag_ns <= edge.within
         and edge.earliest_ns(_skew_ns(cause, effect)) - _unsure_ns(effect) <= lag_ns
+        and cause.severity != "info"
+        and cause.role not in _EXPLAINS_NOTHING
+        and not cause.is_foreign
+        and not is_cut_traceback(cause)
+        and not is_over(cause, effect.onset_ns)
         and in_scope(cause, effect, edge.scope, jobs_of, topology)
     )
 
@@ -220,31 +227,32 @@ def _kind(signal: Signal) -> tuple[str, str]:
 def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[str]) -> None:
     signal = candidate.signal
     if signal.position is None and signal.failure_class in _STANDSTILL:
-        candidate.weigh(ReasonKind.STANDSTILL, _STANDSTILL_POINTS)
-    elif points := _ROLE_POINTS.get(signal.role, 0):
-        candidate.weigh(ReasonKind.USUAL_CAUSE if points > 0 else ReasonKind.UNUSUAL_CAUSE, points, signal)
+        candidate.weigh(ReasonKind.STANDSTILL)
+    elif candidate.model.weight(role := f"role-{signal.role}"):
+        is_usual = signal.role == "root"
+        candidate.weigh(ReasonKind.USUAL_CAUSE if is_usual else ReasonKind.UNUSUAL_CAUSE, signal, role)
     if not signal.node and any(nodes_of_class):
-        candidate.weigh(ReasonKind.NODE_NAMED_ELSEWHERE, -2)
+        candidate.weigh(ReasonKind.NODE_NAMED_ELSEWHERE)
     if signal.source == "kernel":
-        candidate.weigh(ReasonKind.KERNEL, 2)
+        candidate.weigh(ReasonKind.KERNEL)
     if len(nodes_of_class) == 1 < len(nodes):
-        candidate.weigh(ReasonKind.ALONE, 1, Alone(signal.node, len(nodes) - 1))
+        candidate.weigh(ReasonKind.ALONE, Alone(signal.node, len(nodes) - 1))
 
 
 def _weigh_witnesses(candidate: Candidate, lost: Accused) -> None:
     if lost.names(candidate.signal):
-        candidate.weigh(ReasonKind.LOST_ANOTHER, _LOST_ANOTHER_POINTS, lost)
+        candidate.weigh(ReasonKind.LOST_ANOTHER, lost)
     elif candidate.signal.node == lost.node and candidate.signal.failure_class not in WAITING_CLASSES:
-        candidate.weigh(ReasonKind.NAMED_BY_PEERS, _NAMED_BY_PEERS_POINTS, lost)
+        candidate.weigh(ReasonKind.NAMED_BY_PEERS, lost)
 
 
 def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) -> None:
     signal = candidate.signal
     if explanation := _explanation(signal, of_class, leads):
-        candidate.weigh(ReasonKind.EXPLAINED_BY, _EXPLAINED_POINTS, explanation)
+        candidate.weigh(ReasonKind.EXPLAINED_BY, explanation)
     effects = (_effect(signal, others, edges, leads) for _, others, edges in of_class.effects)
     for effect in islice(filter(None, effects), MAX_EFFECTS):
-        candidate.weigh(ReasonKind.EXPLAINS, 1, effect)
+        candidate.weigh(ReasonKind.EXPLAINS, effect)
 
 
 def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
@@ -253,7 +261,7 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
     for candidate in warnings if len(warnings) < len(candidates) else ():
         if not candidate.explains and candidate.signal.role != "teardown":
             candidate.is_idle = True
-            candidate.weigh(ReasonKind.IDLE_WARNING, _IDLE_WARNING_POINTS)
+            candidate.weigh(ReasonKind.IDLE_WARNING)
 
 
 def _past(signals: Sequence[Signal], survival: Survival) -> dict[str, ReasonKind]:
@@ -280,7 +288,7 @@ def _weigh_past(candidates: Sequence[Candidate], past: Mapping[str, ReasonKind])
         if (kind := past.get(candidate.signal.signal_id)) is None:
             continue
         candidate.is_idle |= kind in _RULED_OUT
-        candidate.weigh(kind, _SURVIVED_POINTS if kind in _RULED_OUT else _OUTLASTED_POINTS)
+        candidate.weigh(kind)
 
 
 def _weigh_cut_tracebacks(candidates: Sequence[Candidate]) -> None:
@@ -288,11 +296,11 @@ def _weigh_cut_tracebacks(candidates: Sequence[Candidate]) -> None:
     cut = [candidate for candidate in candidates if is_cut_traceback(candidate.signal)]
     for candidate in cut if len(cut) < len(candidates) else ():
         candidate.is_idle = True
-        candidate.weigh(ReasonKind.CUT_TRACEBACK, _IDLE_WARNING_POINTS)
+        candidate.weigh(ReasonKind.CUT_TRACEBACK)
 
 
 def _is_warning(signal: Signal) -> bool:
-    return SEVERITIES.index(signal.severity) < SEVERITIES.index("error")
+    return signal.severity not in ERRORS
 
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:
@@ -304,7 +312,7 @@ def _share_explanations(candidates: Sequence[Candidate]) -> None:
     for candidate in candidates:
         others = explained.get(_kind(candidate.signal), ())
         if not candidate.is_explained and any(_is_repeated(candidate.signal, other) for other in others):
-            candidate.weigh(ReasonKind.SHARED_EXPLANATION, _EXPLAINED_POINTS)
+            candidate.weigh(ReasonKind.SHARED_EXPLANATION)
 
 
 def _is_repeated(signal: Signal, other: Signal) -> bool:

@@ -58,5 +58,5 @@ class Reason(msgspec.Struct, frozen=True, gc=False):
     """One reason with its weight: positive points support the candidate, negative ones count against it."""
 
     kind: ReasonKind
-    points: int
+    points: float
     about: About | None = None

@@ -91,7 +91,7 @@ def folders_of(signal: Signal) -> list[str]:
     """The paths that a signal names and the folder of each, without those at the root of a file system."""
     found = []
     for field in PATH_FIELDS:
-        if path := signal.fields.get(field, "").rstrip("/"):
+        if field in signal.fields and (path := signal.fields[field].rstrip("/")):
             folders = (path, path.rpartition("/")[0])
             found += [folder for folder in folders if folder.startswith("/") and folder.count("/") > 1]
     return found

@@ -16,6 +16,9 @@ Span = tuple[int, int]
 Trained = Callable[[str, str], Span]
 """From when until when a job of a cluster trained in its newest attempt, without its newest step: ns, 0 if unknown."""
 
+NOT_TRAINED: Final = (0, 0)
+"""The span of a job that is not known to have trained."""
+
 MARGIN_NS: Final = 2 * CLOCK_SKEW_NS
 _FAMILIES_OF_NODES = ("nvidia", "amd", "machine", "kernel")
 BROKEN_NODE_MARGIN_NS: Final = 120 * NS_PER_S
@@ -32,7 +35,8 @@ def is_survived(signal: Signal, spans: Collection[Span]) -> bool:
     """
     if not spans or signal.position is None or vocabulary().is_latent(signal.failure_class):
         return False
-    margin_ns = BROKEN_NODE_MARGIN_NS if breaks_its_node(signal) else MARGIN_NS
+    is_final = breaks_its_node(signal) or signal.failure_class in vocabulary().ends_its_process
+    margin_ns = BROKEN_NODE_MARGIN_NS if is_final else MARGIN_NS
     return all(since_ns <= signal.event_time_ns < until_ns - margin_ns for since_ns, until_ns in spans)
 
 
@@ -53,7 +57,7 @@ def cleared(signal: Signal, node: str, time_ns: int) -> Signal:
 
 def is_over(signal: Signal, time_ns: int) -> bool:
     """Whether a line reported long before this time that the failure was over."""
-    return 0 < signal.cleared_ns < time_ns - CLEARED_MARGIN_NS and not vocabulary().is_latent(signal.failure_class)
+    return 0 < signal.cleared_ns < time_ns - CLEARED_MARGIN_NS
 
 
 def breaks_its_node(signal: Signal) -> bool:

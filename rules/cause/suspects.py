@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
@@ -25,9 +27,10 @@ KINDS: Final[tuple[SuspectKind, ...]] = get_args(SuspectKind)
 WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "heartbeat-timeout", "hang", "hang-py-spy")
 """Classes whose reporter waits for another rank, so it is rarely the culprit."""
 
+NodesByJob = Mapping[str, Mapping[int, str]]
+"""The nodes of the ranks of each job, as far as known."""
+
 _EQUAL_SIZED: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "BARRIER")
-_KERNEL_POINTS: Final = 3
-_OTHER_POINTS: Final = 2
 
 
 class Operation(msgspec.Struct, frozen=True, order=True):
@@ -115,7 +118,7 @@ class Suspects:
         """Where they run, as far as known."""
         return frozenset(suspect.node for suspect in self.suspects if suspect.node)
 
-    @property
+    @cached_property
     def node(self) -> str:
         """The one node that all of them run on, else empty."""
         return next(iter(self.nodes)) if len({suspect.node for suspect in self.suspects}) == 1 and self.nodes else ""
@@ -125,11 +128,9 @@ class Suspects:
         """The rank, if there is only one; else None."""
         return self.suspects[0].rank if len(self.suspects) == 1 else None
 
-    def points_for(self, signal: Signal) -> int:
-        """The points that a signal gains as a cause because it comes from a suspect."""
-        if signal.failure_class in WAITING_CLASSES or not self._is_about(signal):
-            return 0
-        return _KERNEL_POINTS if signal.source == "kernel" else _OTHER_POINTS
+    def accuse(self, signal: Signal) -> bool:
+        """Whether a signal is likelier a cause because it comes from a suspect that does not wait itself."""
+        return signal.failure_class not in WAITING_CLASSES and self._is_about(signal)
 
     def culprit_of(self, signal: Signal) -> Signal:
         """The signal; one of the suspects' job that only waited gets their rank and node."""
@@ -151,13 +152,8 @@ def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> l
     at least completed, less than the others of its process group. Evidence against more than half of the ranks is
     ignored.
     """
-    found: list[Suspect] = []
-    for job in table.jobs():
-        members = _members(table, job, context)
-        absent = _absent(table, job, members, context)
-        of_job = [*_named(table, job, members), *absent, *_out_of_step(table, job)]
-        found += _first_of_each_rank(of_job)[:MAX_SUSPECTS]
-    return sorted(found, key=lambda suspect: (KINDS.index(suspect.kind), suspect.job, suspect.rank))
+    levels = _by_strength(table, _nodes_by_job(table, context), context)
+    return _first_of_each_rank(suspect for level in levels for suspect in level)
 
 
 def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> Suspects | None:
@@ -166,17 +162,28 @@ def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CON
     If the placement of a rank is unknown, a rank between two ranks of one node is assumed to run there too, and ranks
     that never reported are assumed to run on the only node of the job without a rank whose place is known.
     """
-    found = suspects(table, context)
+    nodes_by_job = _nodes_by_job(table, context)
+    found = _first_of_each_rank(next(filter(None, _by_strength(table, nodes_by_job, context)), []))
     if not found:
         return None
     first = found[0]
     chosen = [suspect for suspect in found if (suspect.job, suspect.kind) == (first.job, first.kind)]
-    nodes = _nodes_by_rank(table, first.job, context)
+    nodes = nodes_by_job[first.job]
     node_of, silent = node_finder(nodes), _sources(first.job, nodes, context).silent_nodes
     fallback = next(iter(silent)) if first.kind == "absent" and len(silent) == 1 else ""
     return Suspects(
         tuple(replace(suspect, node=suspect.node or node_of(suspect.rank) or fallback) for suspect in chosen)
     )
+
+
+def _by_strength(table: CollectiveTable, nodes_by_job: NodesByJob, context: IncidentContext) -> Iterator[list[Suspect]]:
+    """The suspects of every job that are named, then those that are absent, then those out of step."""
+    members = {job: _members(table, job, context) for job in nodes_by_job}
+    yield [suspect for job in nodes_by_job for suspect in _named(table, job, members[job])]
+    yield [
+        suspect for job, nodes in nodes_by_job.items() for suspect in _absent(table, job, members[job], nodes, context)
+    ]
+    yield [suspect for job in nodes_by_job for suspect in _out_of_step(table, job)]
 
 
 def _sources(job: str, nodes: Mapping[int, str], context: IncidentContext) -> Sources:
@@ -190,17 +197,27 @@ def _sources(job: str, nodes: Mapping[int, str], context: IncidentContext) -> So
     )
 
 
+def _nodes_by_job(table: CollectiveTable, context: IncidentContext) -> NodesByJob:
+    return {job: _nodes_by_rank(table, job, context) for job in table.jobs()}
+
+
 def _nodes_by_rank(table: CollectiveTable, job: str, context: IncidentContext) -> dict[int, str]:
-    places = [(row.place, rank) for rows in table.groups(job).values() for rank, row in rows.items() if row.place]
-    of_rows = {rank: place[1] for place, rank in sorted(places, reverse=True)}
+    places: dict[int, tuple[int, str]] = {}
+    for rows in table.groups(job).values():
+        for rank, row in rows.items():
+            if row.place and (rank not in places or row.place < places[rank]):
+                places[rank] = row.place
+    of_rows = {rank: node for rank, (_, node) in places.items()}
     return of_rows | {rank: node for (other, rank), node in context.node_of_rank.items() if other == job}
 
 
-def _first_of_each_rank(found: list[Suspect]) -> list[Suspect]:
-    by_rank: dict[int, Suspect] = {}
+def _first_of_each_rank(found: Iterable[Suspect]) -> list[Suspect]:
+    """The strongest evidence first, then by job and rank; of a job, the first `MAX_SUSPECTS` ranks."""
+    by_job: dict[str, dict[int, Suspect]] = {}
     for suspect in found:
-        by_rank.setdefault(suspect.rank, suspect)
-    return list(by_rank.values())
+        by_job.setdefault(suspect.job, {}).setdefault(suspect.rank, suspect)
+    kept = [suspect for of_job in by_job.values() for suspect in islice(of_job.values(), MAX_SUSPECTS)]
+    return sorted(kept, key=lambda suspect: (KINDS.index(suspect.kind), suspect.job, suspect.rank))
 
 
 def _members(table: CollectiveTable, job: str, context: IncidentContext) -> set[int]:
@@ -221,9 +238,10 @@ def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]
     return [Suspect(job, rank, Named(named[rank])) for rank in sorted(named)]
 
 
-def _absent(table: CollectiveTable, job: str, members: set[int], context: IncidentContext) -> list[Suspect]:
+def _absent(
+    table: CollectiveTable, job: str, members: set[int], nodes: Mapping[int, str], context: IncidentContext
+) -> list[Suspect]:
     reported = {rank for rows in table.groups(job).values() for rank in rows}
-    nodes = _nodes_by_rank(table, job, context)
     found = absence(reported, members, node_finder(nodes), _sources(job, nodes, context))
     evidence = Absent(len(reported), found.expected)
     return [Suspect(job, rank, evidence) for rank in found.ranks]
@@ -279,7 +297,7 @@ def _operations(rows: Mapping[int, Row]) -> dict[int, Operation]:
     usual = max(counts, key=lambda seq: (counts[seq], seq), default=-1)
     return {
         rank: Operation(work.op, work.sizes if work.op in _EQUAL_SIZED else "")
-        for rank, work in sorted(works.items())
+        for rank, work in works.items()
         if work.seq == usual
     }
 

@@ -11,13 +11,8 @@ from msgspec import structs
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
 
-_NAMES_A_PEER: Final = (
-    "connection-reset",
-    "socket-timeout",
-    "nccl-net-ib-error",
-    "nccl-error",
-    "gloo-error",
-    "heartbeat-timeout",
+_NAMES_A_PEER: Final = frozenset(
+    ("connection-reset", "socket-timeout", "nccl-net-ib-error", "nccl-error", "gloo-error", "heartbeat-timeout")
 )
 MAX_PEERS: Final = 4096
 """At most this many named peers of an incident."""

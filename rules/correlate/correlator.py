@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.cause.survival import Span, cleared, is_survived
+from epicenter.rules.cause.survival import cleared, is_survived
 from epicenter.rules.correlate.keys import (
     FILE,
     FOLDER,
@@ -29,7 +29,7 @@ from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import RankPlacement
-from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.placement import Placement
@@ -44,11 +44,13 @@ REOPENS_FOR_NS: Final = 1800 * NS_PER_S
 MAX_KEPT_RESOLVED: Final = 64
 MAX_KEPT_ENDS: Final = 20_000
 
+MAX_SKEW_NS: Final = 90 * NS_PER_S
+"""What ends a job this soon after a failure is the same one, in spite of steps in between: clocks differ as much."""
+
 SAME_MOMENT_NS: Final = 600 * NS_PER_S
 ENDED_BEFORE_NS: Final = 5 * NS_PER_S
 ENDED_FOR_NS: Final = 600 * NS_PER_S
 
-_ERRORS = SEVERITIES[SEVERITIES.index("error") :]
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
 
@@ -98,8 +100,7 @@ class Correlator(msgspec.Struct):
         """Add a signal to its incident, which may be a new one; return the incidents that changed."""
         jobs = self.jobs_of(signal)
         dropped = self._record_end(signal, jobs)
-        spans = relations.spans(signal.cluster, jobs)
-        found = self._homes(signal, jobs, relations, spans.values())
+        found = self._homes(signal, jobs, relations)
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
                 return [*dropped, *self._add_late(late, signal, jobs)]
@@ -116,8 +117,8 @@ class Correlator(msgspec.Struct):
         self.joined.append(Joined(first.incident_id, signal))
         self._index(first, signal, jobs)
         if _is_error(signal):
-            first.trained |= spans
-            if not is_soft(signal):
+            first.trained |= relations.spans(signal.cluster, jobs)
+            if first.pending_until_ns and not is_soft(signal):
                 first.pending_until_ns = 0
         for other in others:
             self._merge(other, first, f"{signal.failure_class}{place_of(signal)} affects both", signal.event_time_ns)
@@ -159,11 +160,9 @@ class Correlator(msgspec.Struct):
         affected = [incident for incident in of_node if not incident.signals_by_class.keys().isdisjoint(classes)]
         return [incident for incident in affected if incident.clear(classes, signal.node, time_ns)]
 
-    def _homes(
-        self, signal: Signal, jobs: set[str], relations: Relations, spans: Collection[Span]
-    ) -> list[IncidentState]:
+    def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
-        compared = set[str]()
+        compared: set[str] = set()
         for key in keys_sought(signal, jobs):
             holders = self.by_key.get(key)
             if not holders:
@@ -176,7 +175,7 @@ class Correlator(msgspec.Struct):
                 incident = self.open[incident_id]
                 if kind == MANY and not self._share_a_cause(signal, incident, holders, relations):
                     continue
-                if _belongs(signal, key, lag_ns) and not _is_outlived(incident, spans):
+                if _belongs(signal, key, kind, lag_ns) and not _is_outlived(incident, signal, jobs, relations):
                     found[incident_id] = incident
                 elif incident_id not in compared:
                     compared.add(incident_id)
@@ -201,10 +200,11 @@ class Correlator(msgspec.Struct):
                 self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
 
     def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
+        incident_id = incident.incident_id
         for key in keys_of(signal, jobs):
             incident.keys.add(key)
             holders = self.by_key.setdefault(key, {})
-            holders[incident.incident_id] = max(signal.onset_ns, holders.get(incident.incident_id, 0))
+            holders[incident_id] = max(signal.onset_ns, holders.get(incident_id, 0))
 
     def _take_unattached(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
         """Add earlier unattached signals that are related to the signal."""
@@ -216,7 +216,7 @@ class Correlator(msgspec.Struct):
                     self._index(incident, earlier, affected)
 
     def _record_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
-        """A job is cancelled or complete: drop the errors of its programs that are pending since just before."""
+        """A job is complete, or cancelled just after: drop the pending errors of its programs."""
         if signal.failure_class not in _ENDS_A_JOB and signal.role != "finished":
             return []
         dropped = []
@@ -228,7 +228,7 @@ class Correlator(msgspec.Struct):
                 del self.ended_ns_by_job[next(iter(self.ended_ns_by_job))]
             of_job = (self.open[incident_id] for incident_id in self.by_key.get(key, ()))
             pending = [incident for incident in of_job if incident.pending_until_ns and not _is_of_a_kernel(incident)]
-            began_ns = signal.event_time_ns - ENDED_BEFORE_NS
+            began_ns = 0 if signal.role == "finished" else signal.event_time_ns - ENDED_BEFORE_NS
             dropped += [incident for incident in pending if incident.first_onset_ns >= began_ns]
         for incident in dropped:
             self.drop(incident)
@@ -268,7 +268,7 @@ class Correlator(msgspec.Struct):
                 is_recent
                 and not incident.is_restarted
                 and sought & incident.keys
-                and _has_to_do(signal, incident, relations)
+                and (_has_to_do(signal, incident, relations) or _follows_at_once(signal, jobs, incident))
             ):
                 del self.resolved[incident.incident_id]
                 self.open[incident.incident_id] = incident
@@ -341,19 +341,21 @@ def _opens(signal: Signal) -> bool:
 
 
 def _is_error(signal: Signal) -> bool:
-    return signal.severity in _ERRORS
+    return signal.severity in ERRORS
 
 
-def _is_outlived(incident: IncidentState, spans: Collection[Span]) -> bool:
+def _is_outlived(incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> bool:
     """Whether the signal's jobs trained on after all failures of the incident: sharing a job is then not enough."""
+    if not incident.pending_until_ns and signal.onset_ns <= incident.last_seen_ns + MAX_SKEW_NS:
+        return False
+    spans = relations.spans(signal.cluster, jobs).values()
     return any(until_ns > incident.last_seen_ns for _, until_ns in spans) and all(
-        is_survived(signal, spans) for signal in incident.signals() if _is_error(signal)
+        is_survived(earlier, spans) for earlier in incident.signals() if _is_error(earlier)
     )
 
 
-def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
+def _belongs(signal: Signal, key: str, kind: str, lag_ns: int) -> bool:
     """Whether sharing this key is enough."""
-    kind = kind_of(key)
     if kind == JOB and not is_of_a_maker(signal, key):
         return _is_error(signal) or signal.role in _NEVER_OPENS
     if kind in (JOB, FOLDER):
@@ -364,10 +366,12 @@ def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
 def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
     """Whether a signal of the incident may be its cause or effect, or reports the same class at the same place."""
     of_its_class = incident.signals_by_class.get(signal.failure_class, ())
-    if any(_is_same(signal, other) for other in of_its_class):
+    if any(signal.node == other.node and signal.gpu == other.gpu for other in of_its_class):
         return True
     return any(relations.hold(signal, of_class) for of_class in incident.signals_by_class.values())
 
 
-def _is_same(signal: Signal, other: Signal) -> bool:
-    return (signal.node, signal.gpu) == (other.node, other.gpu)
+def _follows_at_once(signal: Signal, jobs: set[str], incident: IncidentState) -> bool:
+    """Whether it ends the incident's job so soon after it that the steps in between only show that clocks differ."""
+    is_of_its_job = incident.resolved_by is Resolution.PROGRESS and not jobs.isdisjoint(incident.jobs)
+    return is_of_its_job and signal.onset_ns <= incident.last_seen_ns + MAX_SKEW_NS

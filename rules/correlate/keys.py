@@ -6,11 +6,12 @@ Signals with a key in common may belong to one incident. A key is `kind/cluster/
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
 from epicenter.rules.cause.scope import DEPENDENCY_FIELD, MISSING_FIELD, folders_of, makers_of
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import PEER_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
 
@@ -33,7 +34,7 @@ HOLDS_NS: Final = {
 }
 """How far apart the onsets of two signals with this kind of key may be; signals of one job always belong together."""
 
-_NODE_WIDE = ("node-fail", "slurm-node-fail", "k8s-node-notready", "node-reboot")
+_NODE_WIDE = frozenset(("node-fail", "slurm-node-fail", "k8s-node-notready", "node-reboot"))
 _HITS_MANY_NODES = (
     "nic-link-down",
     "ib-link-down",
@@ -46,6 +47,7 @@ _HITS_MANY_NODES = (
     "slurm-node-fail",
     "k8s-node-notready",
 )
+_PORT: Final = re.compile(r":\d{1,5}$")
 _SERVER_FIELDS = ("server", "target")
 _PATH_CLASSES = ("auth-expired", "model-not-found", "sync-fail", "checkpoint-load-fail", "checkpoint-save-fail")
 _PATH_FIELDS = ("bucket", "path")
@@ -67,7 +69,7 @@ def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
 
 
 def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
-    """The keys under which to look for others: the signal's own, and those of its node and its node's kernel."""
+    """The keys under which to look for others: the signal's own, its node's, its kernel's and those of a lost peer."""
     keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
     if signal.node:
         keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")
@@ -75,6 +77,8 @@ def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
             keys.append(f"{NODE}/{signal.cluster}/{signal.node}")
     elif signal.log:
         keys.append(f"{FILE}/{signal.cluster}/{signal.log}")
+    if peer := signal.fields.get(PEER_FIELD):
+        keys.append(f"{KERNEL}/{signal.cluster}/{_PORT.sub('', peer)}")
     if waited_for := signal.fields.get(DEPENDENCY_FIELD):
         keys.append(f"{JOB}/{signal.cluster}/{waited_for}")
     if MISSING_FIELD in signal.fields:
@@ -94,7 +98,8 @@ def kind_of(key: str) -> str:
 
 def _shared_keys(signal: Signal) -> list[str]:
     of_class = _keys_of_class(signal) if _may_share(signal.failure_class) else []
-    return of_class + [f"{FOLDER}/{signal.cluster}/{folder}" for folder in folders_of(signal)]
+    folders = folders_of(signal)
+    return of_class + [f"{FOLDER}/{signal.cluster}/{folder}" for folder in folders] if folders else of_class
 
 
 def _keys_of_class(signal: Signal) -> list[str]:

@@ -12,6 +12,7 @@ from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.correlate.attempts import Attempt, Attempts
 from epicenter.rules.correlate.correlator import Correlator
 from epicenter.rules.correlate.keys import JOB
+from epicenter.rules.correlate.pending import is_uncaught
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step
@@ -31,6 +32,9 @@ STEPS_TO_SURVIVE: Final = 2
 """A job that makes this many steps after a lone error has survived it."""
 
 MAX_HOLD_NS: Final = 300 * NS_PER_S
+MAX_PENDING_NS: Final = 900 * NS_PER_S
+"""While its jobs may pause, a lone error stays pending for at most this long."""
+
 MAX_SHOWN_TEXT: Final = 160
 
 REOPENED_TO_FLAP: Final = 3
@@ -43,8 +47,11 @@ _OUTLASTS_PROGRESS = frozenset(
 AttemptOf = Callable[[IncidentState, int], Attempt]
 """Makes the record of the run that an incident ended, at a time in ns."""
 
-ReportsEvery = Callable[[str, str], int]
-"""The time from one reported step to the next in ns, by cluster and job; 0 if it is unknown."""
+ReportsWithin = Callable[[str, str, int], int]
+"""How long a job of a cluster takes for so many more reported steps, in ns; 0 if it is unknown."""
+
+NextExpected = Callable[[str, str], int]
+"""Until when a job may make no step as usual or announced, in ns, by cluster and job; 0 if it is unknown."""
 
 
 class Lifecycle(msgspec.Struct):
@@ -54,12 +61,12 @@ class Lifecycle(msgspec.Struct):
     attempts: Attempts = msgspec.field(default_factory=Attempts)
     timers: list[tuple[int, str]] = []
 
-    def on_signal(self, signal: Signal, relations: Relations, reports_every: ReportsEvery) -> list[IncidentState]:
+    def on_signal(self, signal: Signal, relations: Relations, reports_within: ReportsWithin) -> list[IncidentState]:
         """Add a signal to its incident; return the incidents that changed."""
         changed = self.correlator.on_signal(signal, relations)
         for incident in changed:
             if incident.status == "open" and not incident.has_timer:
-                self._set_timer(incident, reports_every)
+                self._set_timer(incident, reports_within)
         return changed
 
     def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
@@ -97,11 +104,14 @@ class Lifecycle(msgspec.Struct):
         """When the next timer is due."""
         return self.timers[0][0] if self.timers else None
 
-    def fire(self, attempt_of: AttemptOf) -> list[IncidentState]:
+    def fire(self, attempt_of: AttemptOf, next_expected: NextExpected) -> list[IncidentState]:
         """Fire the first timer; return the incidents that changed."""
         due_ns, incident_id = heappop(self.timers)
         incident = self.correlator.open.get(incident_id)
         if incident is None:
+            return []
+        if incident.pending_until_ns and (later_ns := _pending_until_ns(incident, next_expected)) > due_ns:
+            heappush(self.timers, (later_ns, incident_id))
             return []
         over_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
         if over_ns <= due_ns:
@@ -121,12 +131,12 @@ class Lifecycle(msgspec.Struct):
         incident.pending_until_ns = 0
         return [incident]
 
-    def _set_timer(self, incident: IncidentState, reports_every: ReportsEvery) -> None:
+    def _set_timer(self, incident: IncidentState, reports_within: ReportsWithin) -> None:
         incident.has_timer = True
         due_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
         if incident.pending_until_ns:
-            slowest_ns = max((reports_every(incident.cluster, job) for job in incident.jobs), default=0)
-            incident.pending_until_ns += min(MAX_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
+            waits_ns = (reports_within(incident.cluster, job, STEPS_TO_SURVIVE) for job in incident.jobs)
+            incident.pending_until_ns += min(MAX_HOLD_NS, max(waits_ns, default=0))
             due_ns = incident.pending_until_ns
         heappush(self.timers, (due_ns, incident.incident_id))
 
@@ -137,6 +147,14 @@ class Lifecycle(msgspec.Struct):
         incident.has_timer = False
         for job in sorted(incident.jobs):
             self.attempts.add(f"{incident.cluster}/{job}", attempt_of(incident, time_ns))
+
+
+def _pending_until_ns(incident: IncidentState, next_expected: NextExpected) -> int:
+    """Until when its jobs may make the steps that show that they survived it."""
+    if any(map(is_uncaught, incident.signals())):
+        return 0
+    paused_ns = max((next_expected(incident.cluster, job) for job in incident.jobs), default=0)
+    return min(paused_ns, incident.first_onset_ns + MAX_PENDING_NS)
 
 
 def _steps_to_end(incident: IncidentState) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -15,6 +16,7 @@ HOLD_NS: Final = 10 * NS_PER_S
 
 _CLASSES: Final = ("python-exception", "connection-reset", "socket-timeout", "hf-hub-download-fail")
 _FAMILIES: Final = ("storage", "environment")
+_UNCAUGHT: Final = re.compile(r"\[rank\d{1,6}\]: \S")
 _SOURCES_OF_JOBS: Final = ("worker", "any", "")
 
 
@@ -24,6 +26,11 @@ def is_soft(signal: Signal) -> bool:
         return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
     is_of_a_job = signal.source in _SOURCES_OF_JOBS and signal.severity != "critical"
     return is_of_a_job and _is_of_a_program(signal.failure_class)
+
+
+def is_uncaught(signal: Signal) -> bool:
+    """Whether it is an exception that ended its rank: `_distributed_excepthook` of PyTorch names the rank before it."""
+    return signal.failure_class == "python-exception" and bool(_UNCAUGHT.match(signal.text))
 
 
 def is_hard(signal: Signal) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.cause.reasons import ReasonKind
-from epicenter.rules.cause.survival import Span, cleared, is_outlasted, is_survived
+from epicenter.rules.cause.survival import NOT_TRAINED, Span, cleared, is_outlasted, is_survived
 from epicenter.rules.cause.witnesses import MAX_PEERS, peer_of
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
@@ -17,7 +17,7 @@ from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.model.incident import Change, Progress, Resolution
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.outlier import Outlier
-from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.signals import ERRORS, SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.completion import nodes_of
@@ -141,7 +141,7 @@ class IncidentState(msgspec.Struct):
         self._raise_severity(signal)
         self.first_onset_ns = min(self.first_onset_ns or signal.onset_ns, signal.onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
-        if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"):
+        if signal.severity in ERRORS:
             self.steps_since.clear()
             self.cleared.discard(f"{signal.failure_class}/{signal.node}")
         self._keep(signal)
@@ -186,7 +186,9 @@ class IncidentState(msgspec.Struct):
 
     def survival(self, signal: Signal) -> ReasonKind | None:
         """Whether its jobs trained on after this one of its signals, before the newest failure here."""
-        spans = [self.trained.get(job, (0, 0)) for job in self.jobs_of(signal)]
+        spans = [self.trained.get(job, NOT_TRAINED) for job in self.jobs_of(signal)]
+        if NOT_TRAINED in spans:
+            return None
         if is_survived(signal, spans):
             return ReasonKind.SURVIVED
         return ReasonKind.OUTLASTED if is_outlasted(signal, spans) else None
@@ -201,7 +203,7 @@ class IncidentState(msgspec.Struct):
         self.cleared |= {f"{name}/{node}" for name in known}
         for name in known:
             self.signals_by_class[name] = [cleared(signal, node, time_ns) for signal in self.signals_by_class[name]]
-        errors = (signal for signal in self.signals() if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"))
+        errors = (signal for signal in self.signals() if signal.severity in ERRORS)
         return all(f"{signal.failure_class}/{signal.node}" in self.cleared for signal in errors)
 
     def record(self, time_ns: int, what: str) -> None:

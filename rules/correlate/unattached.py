@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -47,9 +48,8 @@ class UnattachedSignals(msgspec.Struct):
 
 def _most_expendable(of_key: dict[str, Signal], newest: Signal) -> str:
     """The second of the newest signal's class, since the first has the onset; the oldest of all if there is none."""
-    oldest, *others = (
-        signal_id for signal_id, signal in of_key.items() if signal.failure_class == newest.failure_class
-    )
+    of_class = (signal_id for signal_id, signal in of_key.items() if signal.failure_class == newest.failure_class)
+    oldest, *others = islice(of_class, 3)
     if len(others) < 2:
         return next(iter(of_key))
     is_over = of_key[oldest].event_time_ns < newest.event_time_ns - RETENTION_NS

@@ -54,13 +54,15 @@ class Router:
 
     def _places(self, rule_id: str, failure_class: str) -> list[tuple[Rule, int]]:
         kind = rule_id, failure_class
-        if kind not in self._places_by_kind:
+        places = self._places_by_kind.get(kind)
+        if places is None:
             if len(self._places_by_kind) >= MAX_KINDS:
                 self._places_by_kind.clear()
             of_class = [place for wanted, place in self._classes if is_named(failure_class, (wanted,))]
-            places = [*self._by_rule.get(rule_id, ()), *of_class]
-            self._places_by_kind[kind] = sorted(places, key=lambda place: (place[0].spec.id, place[1]))
-        return self._places_by_kind[kind]
+            unordered = [*self._by_rule.get(rule_id, ()), *of_class]
+            places = sorted(unordered, key=lambda place: (place[0].spec.id, place[1]))
+            self._places_by_kind[kind] = places
+        return places
 
     def _register(self, rules: RuleSet, rule: Rule, when: WhenSpec) -> None:
         for name, term in terms(when):

@@ -39,7 +39,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         position=event.position,
         fields=fields,
         block=match.block,
-        log="" if fields.get(_NODE_FIELD) or fields.get(_JOB_FIELD) else event.log,
+        log=event.log if event.log and not (fields.get(_NODE_FIELD) or fields.get(_JOB_FIELD)) else "",
     )
 
 
@@ -70,14 +70,15 @@ def pci_address(text: str) -> str:
 
 
 def _node(event: LogEvent, fields: Mapping[str, str], spec: RuleSpec) -> str:
-    if fields.get(_NODE_FIELD):
-        return fields[_NODE_FIELD]
+    if named := fields.get(_NODE_FIELD):
+        return named
     return "" if _is_reported_elsewhere(event, spec) else event.node or fields.get(_WRITER_FIELD, "")
 
 
 def _rank(event: LogEvent, fields: Mapping[str, str]) -> int | None:
     """The rank that the line is about: a launcher that names host and rank of a process may have a rank itself."""
-    text = fields.get(_RANK_FIELD, "")
+    if not (text := fields.get(_RANK_FIELD, "")):
+        return event.rank
     stated = int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
     names_process = stated is not None and (_NODE_FIELD in fields or _WRITER_FIELD in fields)
     return stated if names_process or event.rank is None else event.rank

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from epicenter.rules.liveness.state import JobWatch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
-from epicenter.rules.liveness.verdict import SHIPPER_SILENT, STRAGGLER, Finding, laggard, who_of
+from epicenter.rules.liveness.verdict import LAG_STEPS, SHIPPER_SILENT, STRAGGLER, Finding, laggard, who_of
 from epicenter.rules.model.times import NS_PER_S
+
+FALLS_TO_COUNT: Final = 3
+"""A rank that falls further behind between this many checks is slow. After a pause, a fast clock looks so for less."""
 
 
 def slow_steps(watch: JobWatch) -> Finding | None:
@@ -16,22 +20,23 @@ def slow_steps(watch: JobWatch) -> Finding | None:
     watch.is_straggling = is_slow or bool(watch.suspect and was_straggling)
     if was_straggling or not watch.is_straggling:
         return None
-    paces = sorted(watch.progress.paces_ns[:-10])
-    before_s, now_s = paces[len(paces) // 2] / NS_PER_S, watch.progress.paces_ns[-1] / NS_PER_S
+    before_s, now_s = watch.progress.usual_pace_ns / NS_PER_S, watch.progress.paces_ns[-1] / NS_PER_S
     text = f"each step now takes {now_s:.1f} s instead of {before_s:.1f} s; one slow rank delays all"
     return Finding(STRAGGLER, text=text, onset_ns=watch.progress.slow_since_ns)
 
 
 def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:
-    """A straggler if one rank is further behind than at the last check; once, until it has caught up."""
+    """A straggler if one rank is further behind at each check; once, until it has caught up."""
     suspect, before = laggard(watch, now_ns), (watch.suspect, watch.suspect_step, watch.suspect_lag)
     member, last = watch.members.get(suspect), watch.progress.last_step
     step = member.step if member else 0
     lag = last - step if member and last is not None else 0
     watch.suspect, watch.suspect_step, watch.suspect_lag = suspect, step, lag
     watch.is_straggling = watch.progress.is_slow or bool(suspect and watch.is_straggling)
-    falls_back = suspect == before[0] and step > before[1] and lag > before[2]
-    if not member or not falls_back or watch.is_straggling:
+    least_fall = LAG_STEPS * watch.progress.usual_stride
+    falls_back = suspect == before[0] and step > before[1] and lag >= before[2] + least_fall
+    watch.suspect_falls = watch.suspect_falls + 1 if falls_back else 0
+    if not member or watch.suspect_falls < FALLS_TO_COUNT or watch.is_straggling:
         return None
     watch.is_straggling = True
     who = who_of(member.node, member.rank)

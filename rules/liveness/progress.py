@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import accumulate, takewhile
+from statistics import fmean
 from typing import Final
 
 import msgspec
@@ -14,8 +15,11 @@ from epicenter.rules.model.times import NS_PER_S
 MAX_KEPT_PACES: Final = 20
 MAX_KEPT_GAPS: Final = 256
 PACES_TO_KNOW: Final = 3
+PAUSES_IN_A_ROW: Final = 2
 PACES_TO_TRUST: Final = 10
 MIN_HISTORY_NS: Final = 30 * NS_PER_S
+SLOW_PACES_TO_TRUST: Final = 5
+LONG_HISTORY_NS: Final = 300 * NS_PER_S
 ROUND_NS: Final = 60 * NS_PER_S
 """A step reported again within a minute adds nothing, so one report of it is enough."""
 
@@ -41,6 +45,11 @@ BUFFERED_GAP_NS: Final = 10 * NS_PER_S
 SLOW_REPORTS: Final = 10
 SLOW_NS: Final = 120 * NS_PER_S
 SLOW_TIMES: Final = 2.5
+EXPLAINED_SLOW_REPORTS: Final = 5
+EXPLAINED_SLOW_TIMES: Final = 1.4
+SLOWED_FOR_NS: Final = 1800 * NS_PER_S
+"""For this long after a line that explains slow steps, such as a throttled processor, less slowness is enough."""
+
 
 _DIGITS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 80)
 ROUND_PERIODS: Final = tuple(digits * 10**power for power in range(8) for digits in _DIGITS if digits * 10**power >= 20)
@@ -62,9 +71,11 @@ class JobProgress(msgspec.Struct):
     pause that neither a line nor a period announced. `has_finished`: the job reported that it is complete, so later
     progress bars are not steps. `before_ns` is the time of the report before the newest, 0 in a new attempt.
     `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause after it is not an ordinary
-    one. Snapshots write -1 for an unknown step: the fields `written_…` are as they are written. `save_stride` are the
-    steps between the newest two checkpoints, `even_saves` how many had that distance. `is_saved_early`: the newest one
-    came before its turn, and no step after it.
+    one. Lines explained why its steps may be slow from `slowed_since_ns` until `slowed_ns`. `long_gaps` of the newest
+    looked like pauses: more than a few in a row are the pace. Snapshots write -1 for an unknown step: the fields
+    `written_…` are as they are written. `save_stride` are the steps between the newest two checkpoints,
+    `even_saves` how many had that distance. `is_saved_early`: the newest one came before its turn, and no step after
+    it.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -97,6 +108,9 @@ class JobProgress(msgspec.Struct):
     seen_steps: int = 0
     seen_ns: int = 0
     root_cause_ns: int = msgspec.field(name="trouble_ns", default=0)
+    slowed_since_ns: int = 0
+    slowed_ns: int = 0
+    long_gaps: int = 0
     passed: set[int] = set()
     is_counted: bool = False
     has_ended: bool = False
@@ -149,6 +163,12 @@ class JobProgress(msgspec.Struct):
         """Record that the job has ended, complete (`is_finished`) or not."""
         self.has_ended, self.has_finished = True, is_finished
 
+    def slow_down(self, time_ns: int) -> None:
+        """Record that a line explains slow steps."""
+        if time_ns > self.slowed_ns + SLOWED_FOR_NS:
+            self.slowed_since_ns = time_ns
+        self.slowed_ns = max(time_ns, self.slowed_ns)
+
     def begin_phase(self, phase: str, time_ns: int) -> None:
         """Record that a checkpoint, an evaluation or a compilation begins, advances or ends (`AFTER`)."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
@@ -181,12 +201,20 @@ class JobProgress(msgspec.Struct):
     @property
     def may_only_pause_until_ns(self) -> int:
         """Until when silence alone does not show that the job hangs."""
-        return 0 if self.is_after_root_cause else self.last_step_ns + MIN_SILENCE_NS
+        if self.is_after_root_cause:
+            return 0
+        is_sparse = self.usual_stride > 1 and self.reports_every_ns >= 2 * REPORT_NS
+        return self.last_step_ns + MIN_SILENCE_NS + (self.reports_every_ns if is_sparse else 0)
 
     @property
     def reports_every_ns(self) -> int:
         """The median time from one reported step to the next; 0 before the second."""
         return _median(self.gaps_ns)
+
+    @property
+    def longest_gap_ns(self) -> int:
+        """The longest time between two reports so far, pauses included."""
+        return max(*self.gaps_ns, *self.longest_by_phase_ns.values(), self.longest_round_ns, 0)
 
     @property
     def is_buffered(self) -> bool:
@@ -196,7 +224,9 @@ class JobProgress(msgspec.Struct):
     @property
     def is_trusted(self) -> bool:
         """Whether the cadence is known well enough to see a stop within a few steps."""
-        return len(self.gaps_ns) >= PACES_TO_TRUST and sum(self.gaps_ns) >= MIN_HISTORY_NS
+        seen, history_ns = len(self.gaps_ns), sum(self.gaps_ns)
+        is_long = seen >= SLOW_PACES_TO_TRUST and history_ns >= LONG_HISTORY_NS
+        return is_long or (seen >= PACES_TO_TRUST and history_ns >= MIN_HISTORY_NS)
 
     @property
     def is_settled(self) -> bool:
@@ -205,18 +235,45 @@ class JobProgress(msgspec.Struct):
 
     @property
     def is_slow(self) -> bool:
-        """Whether all its newest steps, over minutes, took several times as long as before."""
-        newest, before = self.paces_ns[-SLOW_REPORTS:], self.paces_ns[:-SLOW_REPORTS]
-        if len(before) < MAX_KEPT_PACES or sum(self.gaps_ns[-SLOW_REPORTS:]) < SLOW_NS:
+        """Whether all its newest steps, over minutes, took well longer than before."""
+        if len(self.paces_ns) < PACES_TO_TRUST or self.paces_ns[-1] < self._slow_times * min(self.paces_ns):
             return False
-        return min(newest) >= SLOW_TIMES * _median(before)
+        reports = self._reports_to_be_slow
+        newest, before = self.paces_ns[-reports:], self.paces_ns[:-reports]
+        if sum(self.gaps_ns[-reports:]) < SLOW_NS or len(before) < PACES_TO_TRUST:
+            return False
+        thirds = (newest[part * reports // 3 : (part + 1) * reports // 3] for part in range(3))
+        is_even = min(map(fmean, thirds)) >= self._slow_times * _median(before)
+        return is_even and (self.is_slowed or not self.is_counted)
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether a line explains slow steps."""
+        return self.slowed_ns > self.reported_ns - SLOWED_FOR_NS
+
+    @property
+    def usual_pace_ns(self) -> int:
+        """The median time per step before the newest minutes."""
+        return _median(self.paces_ns[: -self._reports_to_be_slow])
 
     @property
     def slow_since_ns(self) -> int:
-        """When the newest run of slow steps began, each several times as long as before."""
-        before_ns = _median(self.paces_ns[:-SLOW_REPORTS])
-        slow = list(takewhile(lambda pace_ns: pace_ns >= SLOW_TIMES * before_ns, reversed(self.paces_ns)))
-        return self.reported_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.reported_ns
+        """When the newest run of slow steps began; soon after that a line may explain it."""
+        least_ns = self._slow_times * self.usual_pace_ns
+        slow = list(takewhile(lambda pace_ns: pace_ns >= least_ns, reversed(self.paces_ns)))
+        since_ns = self.reported_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.reported_ns
+        return self.slowed_since_ns if since_ns < self.slowed_since_ns <= since_ns + SLOW_NS else since_ns
+
+    @property
+    def _slow_times(self) -> float:
+        return EXPLAINED_SLOW_TIMES if self.is_slowed else SLOW_TIMES
+
+    @property
+    def _reports_to_be_slow(self) -> int:
+        """The newest reports that last for minutes; enough of them where no line explains slow steps."""
+        spans_ns = accumulate(reversed(self.gaps_ns))
+        reports = 1 + sum(1 for _ in takewhile(lambda span_ns: span_ns < SLOW_NS, spans_ns))
+        return max(reports, EXPLAINED_SLOW_REPORTS if self.is_slowed else SLOW_REPORTS)
 
     @property
     def stall_due_ns(self) -> int | None:
@@ -224,6 +281,15 @@ class JobProgress(msgspec.Struct):
         if self.pace_ns is None or self.has_ended or self.is_stalled:
             return None
         return self.last_step_ns + self.patience_ns()
+
+    @property
+    def next_expected_ns(self) -> int:
+        """Until when the job may make no step, as usual or as a line announced; 0 if that is unknown."""
+        if self._is_in_phase and not self.has_ended:
+            return self.stall_due_ns or self.phase_ns + ANNOUNCED_NS
+        if not self.last_step_ns or self.has_ended:
+            return 0
+        return self.last_step_ns + (self.late_ns() if self.stall_due_ns else MIN_SILENCE_NS)
 
     def patience_ns(self) -> int:
         """How long after its last step the job may pause, in ns."""
@@ -264,6 +330,13 @@ class JobProgress(msgspec.Struct):
         return f"no step after step {self.last_step}; until then a step took {pace_s:.1f} s"
 
     @property
+    def last_step_in_words(self) -> str:
+        """The last step, as a clause."""
+        if self.last_step is None:
+            return "it reported no step"
+        return "its progress has no step numbers" if self.is_counted else f"the last step was {self.last_step}"
+
+    @property
     def is_after_root_cause(self) -> bool:
         """Whether a line reported a root cause shortly before the last step, or after it."""
         return self.root_cause_ns > self.last_step_ns - ROUND_NS
@@ -301,7 +374,8 @@ class JobProgress(msgspec.Struct):
         usual_stride = max(1, _median(self.strides))
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
         at_round = self._periods_between(self.written_reported_step, step + usual_stride)
-        if not is_long or not (at_round or self._is_in_phase):
+        self.long_gaps = self.long_gaps + 1 if is_long and not self._is_in_phase else 0
+        if not is_long or self.long_gaps > PAUSES_IN_A_ROW or not (at_round or self._is_in_phase):
             self._pass(step)
             self._append_gap(gap_ns, stride)
             return

@@ -14,7 +14,8 @@ from epicenter.rules.model.times import NS_PER_S
 REBOOTED: Final = "rebooted"
 """Names the rule; the verdict on the node is `node-dead`."""
 
-_MIN_GAP_NS: Final = 2 * BUCKET_NS
+_MIN_GAP_NS: Final = 12 * BUCKET_NS
+"""A server needs minutes to boot; clocks of other nodes, which time the lines of a common file, may be off by less."""
 
 
 def is_boot(signal: Signal) -> bool:

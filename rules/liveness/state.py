@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.liveness.progress import JobProgress
-from epicenter.rules.model.heartbeats import EXIT, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
+from epicenter.rules.model.heartbeats import EXIT, RUN_EXIT, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
 from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
@@ -41,9 +41,10 @@ class JobWatch(msgspec.Struct):
     `earlier_step_ns` the last step before that, `ended_ns` when a line last reported its end. `ranks_placed` are the
     ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts, `listed` are their
     names, where a list has them. `verdict` is the current one. `suspect` is the rank that lagged at the last check, at
-    `suspect_step`, `suspect_lag` steps behind: a rank with a slow clock lags too, but does not fall further behind.
-    `named_node` and `named_rank` are those of the newest verdict, `verdict_text` its evidence. `shown_phase` is that of
-    the newest `JobState`.
+    `suspect_step`, `suspect_lag` steps behind, and has fallen further behind at `suspect_falls` checks in a row: a rank
+    with a slow clock lags too, but does not. `named_node` and `named_rank` are those of the newest verdict,
+    `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`. `run_exit_ns` is when a line last
+    reported the end of the run.
     """
 
     progress: JobProgress
@@ -66,6 +67,7 @@ class JobWatch(msgspec.Struct):
     suspect: str = ""
     suspect_lag: int = 0
     suspect_step: int = 0
+    suspect_falls: int = 0
     lost_nodes: set[str] = set()
     named_node: str = ""
     named_rank: int | None = None
@@ -73,6 +75,7 @@ class JobWatch(msgspec.Struct):
     end: JobEnd = JobEnd.UNKNOWN
     shown_phase: JobPhase | None = None
     exit_ns_by_node: dict[str, int] = {}
+    run_exit_ns: int = 0
 
     def observe(self, heartbeat: Heartbeat) -> None:
         """Record that the job is alive on a node."""
@@ -85,16 +88,18 @@ class JobWatch(msgspec.Struct):
         """Record that a phase begins or ends, or that a process exits."""
         if heartbeat.phase == EXIT:
             self.exit_ns_by_node[heartbeat.node] = heartbeat.event_time_ns
+        elif heartbeat.phase == RUN_EXIT:
+            self.run_exit_ns = heartbeat.event_time_ns
         else:
             self.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
 
     @property
     def has_exited(self) -> bool:
-        """Whether a process exited on all nodes that report steps, after the last, without a root cause in any line."""
-        exits = self.exit_ns_by_node
+        """Whether the run, or a process of each node that reports steps, exited after the last step without a cause."""
+        exits, last_step_ns = self.exit_ns_by_node, self.progress.last_step_ns
         nodes = {member.node for member in self.members.values()} or self.nodes
-        is_late = all(exits.get(node, 0) >= self.progress.last_step_ns for node in nodes)
-        return bool(exits) and is_late and not self.progress.is_after_root_cause
+        have_all = bool(exits) and all(exits.get(node, 0) >= last_step_ns for node in nodes)
+        return (have_all or self.run_exit_ns >= last_step_ns) and not self.progress.is_after_root_cause
 
     def place(self, heartbeat: WorldSize | NodeCount) -> None:
         """Record a banner's number of ranks or nodes; the largest group is the job."""
@@ -140,7 +145,8 @@ class JobWatch(msgspec.Struct):
 
 def job_key(cluster: str, job: str, node: str) -> str:
     """The key of a job, or of the node whose lines name no job."""
-    return _KEY_BREAK.join((cluster, "job", job) if job else (cluster, "node", node))
+    of_kind = f"job{_KEY_BREAK}{job}" if job else f"node{_KEY_BREAK}{node}"
+    return f"{cluster}{_KEY_BREAK}{of_kind}"
 
 
 def node_key(cluster: str, node: str) -> str:

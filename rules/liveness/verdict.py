@@ -218,7 +218,10 @@ def _cut_line(progress: JobProgress, active: Mapping[str, NodeStreams], now_ns: 
 
 
 def _rank_behind(watch: JobWatch, mute: Collection[str]) -> Finding | None:
-    """One rank, or the ranks of one node, that had kept up and now lack the step that the others have."""
+    """One rank, or the ranks of one node, that had kept up and now lack the step that the others have.
+
+    One that always reports later than the others has a fast clock.
+    """
     members = [member for member in kept_up(watch) if member.node not in mute]
     behind = [member for member in members if member.step < watch.progress.written_last_step]
     if not behind or len({member.node for member in behind}) > 1 or 2 * len(behind) > len(members):
@@ -226,6 +229,8 @@ def _rank_behind(watch: JobWatch, mute: Collection[str]) -> Finding | None:
     lowest = min(behind, key=lambda member: (member.step, member.step_ns, -1 if member.rank is None else member.rank))
     ahead_ns = max(member.step_ns for member in members if member.step == watch.progress.last_step)
     rank = lowest.rank if len(behind) == 1 else None
+    if lowest.step_ns > ahead_ns and lowest.abreast_ns < recent_since_ns(watch.progress):
+        return None
     who = who_of(lowest.node, rank)
     others, last = len(members) - len(behind), watch.progress.last_step
     if lowest.step_ns > ahead_ns:

@@ -91,6 +91,16 @@ class LivenessWatch(Declared):
             return None
         return watch.progress
 
+    def reports_within_ns(self, cluster: str, job: str, reports: int) -> int:
+        """How long a job takes for so many more reports of its progress, with one pause; 0 if it is unknown."""
+        watch = self.jobs.get(job_key(cluster, job, ""))
+        return reports * watch.progress.reports_every_ns + watch.progress.longest_gap_ns if watch else 0
+
+    def next_expected_ns(self, cluster: str, job: str) -> int:
+        """Until when a job may make no step, as usual or as a line announced; 0 if that is unknown."""
+        watch = self.jobs.get(job_key(cluster, job, ""))
+        return watch.progress.next_expected_ns if watch else 0
+
     def trained(self, cluster: str, job: str) -> tuple[int, int]:
         """From when until when a job trained in its newest attempt, its newest report left out; (0, 0) if unknown."""
         watch = self.jobs.get(job_key(cluster, job, ""))
@@ -137,6 +147,12 @@ class LivenessWatch(Declared):
                 if (watch.progress.stall_due_ns or 0) > time_ns and watch.verdict != SHIPPER_SILENT:
                     await_step(self.timers, key, watch)
 
+    def record_slowdown(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
+        """A line reported what slows down steps of these jobs."""
+        for key in (job_key(cluster, job, "") for job in jobs):
+            if watch := self.jobs.get(key):
+                watch.progress.slow_down(time_ns)
+
     def is_recovering(self, cluster: str, job: str, node: str = "") -> bool:
         """Whether a further step of the job counts as recovery: not while a straggler holds it back."""
         watch = self.jobs.get(job_key(cluster, job, node))
@@ -164,9 +180,8 @@ class LivenessWatch(Declared):
         watch.progress.end(is_finished)
         watch.end, watch.ended_ns = end, time_ns
         has_failed = end in (JobEnd.FAILED, JobEnd.TIME_LIMIT)
-        name, last = FINISHED if is_finished else FAILED if has_failed else CANCELLED, watch.progress.last_step
-        text = "it reported no step" if last is None else f"the last step was {last}"
-        self.record(watch, Finding(name, text=text), time_ns)
+        name = FINISHED if is_finished else FAILED if has_failed else CANCELLED
+        self.record(watch, Finding(name, text=watch.progress.last_step_in_words), time_ns)
         return seen
 
     def boot(self, boot: Signal, jobs: Iterable[str]) -> list[Verdict]:

@@ -22,6 +22,9 @@ EVALUATION: Final = "evaluation"
 EXIT: Final = "exit"
 """The phase of a line that a process prints while it exits."""
 
+RUN_EXIT: Final = "run-exit"
+"""The phase of a line that one process prints for all of them when the run ends."""
+
 AFTER: Final = "after-"
 """A phase of this name and another one begins when the other one ends."""
 

@@ -55,6 +55,19 @@ class RankedCause(msgspec.Struct, frozen=True):
     explained_by: Explanation | None = None
 
 
+class NotKnown(msgspec.Struct, frozen=True):
+    """That the cause is none of the candidates, because evidence is missing. `confidence` lies in 0..1.
+
+    `failure_class` and `node` are what is known all the same; empty if not. `settled_by` is the evidence that would
+    show the cause, in words.
+    """
+
+    confidence: float
+    failure_class: str = msgspec.field(name="class")
+    node: str
+    settled_by: tuple[str, ...]
+
+
 class ChainLink(msgspec.Struct, frozen=True):
     """One step of the cascade, as the reports show it; times are ISO 8601, UTC.
 
@@ -163,7 +176,8 @@ class Incident(msgspec.Struct, frozen=True):
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` is the missing evidence, in words;
     empty if it is complete. `verdict` is what missing logs mean (hung, rank-dead, ...); empty if no logs are missing.
     `resolved_by` is what ended it (`Resolution`). `reopened` counts how often it came back after it was resolved.
-    `checks` are made already; `next_steps` are left, and `commands` carry out its `action`.
+    `not_known` is given where evidence is missing that could show another cause. `checks` are made already;
+    `next_steps` are left, and `commands` carry out its `action`.
     """
 
     incident_id: str
@@ -196,3 +210,4 @@ class Incident(msgspec.Struct, frozen=True):
     resolved_by: str = Resolution.NONE
     checks: tuple[Check, ...] = ()
     commands: tuple[Command, ...] = ()
+    not_known: NotKnown | None = None

@@ -16,6 +16,9 @@ CLOCK_SKEW_NS: Final = 5 * NS_PER_S
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 """From least to most severe."""
 
+ERRORS: Final = SEVERITIES[SEVERITIES.index("error") :]
+"""Those that open incidents."""
+
 _ANNOUNCES_A_TRACEBACK: Final = ("(most recent call last):", "Unhandled error (suppress with ")
 """In the line before a traceback: Python's, and that of Ray's workers."""
 

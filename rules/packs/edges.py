@@ -33,10 +33,11 @@ class EdgeIndex:
 
     def between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:
         """The edges that lead from one class to another, in the order of their files; none leads to itself."""
-        if (cause, effect) not in self._between:
+        between = self._between.get((cause, effect))
+        if between is None:
             found = (edge for edge in self.causing(cause) if cause != effect and is_named(effect, edge.effect))
-            self._between[cause, effect] = tuple(found)
-        return self._between[cause, effect]
+            between = self._between[cause, effect] = tuple(found)
+        return between
 
 
 class Loop(NamedTuple):

@@ -11,6 +11,7 @@ from epicenter.rules.documents.document import Document, Path_, line_of, parse_d
 from epicenter.rules.errors import ConfigError
 from epicenter.rules.match.compiled import is_compilable, refusal
 from epicenter.rules.match.disk_cache import digest
+from epicenter.rules.packs.cause_model import CauseModel
 from epicenter.rules.packs.check_windows import faults as window_faults
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import Loop, loops
@@ -22,6 +23,7 @@ from epicenter.rules.packs.steps import OF_EVERY_STEP, place_faults, step_faults
 from epicenter.rules.packs.table import with_table
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology, read_topology
 from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.packs.weights import CauseModelSpec
 
 CATALOG = Path(__file__).parents[1] / "catalog"
 
@@ -65,7 +67,7 @@ def _read(files: Sequence[Path], problems: list[str], marks: tuple[str, ...]) ->
     packs = _Packs(problems)
     documents = [packs.add(parse_document(file, packs.reading, "pack", problems)) for file in files]
     found = replace(packs.rule_set(), marks=marks)
-    problems += [*packs.edge_faults(found), *packs.window_faults(found)]
+    problems += [*packs.edge_faults(found), *packs.prior_faults(found), *packs.window_faults(found)]
     problems += packs.pattern_faults(found)
     if not problems:
         store_checked([document for document in documents if document], packs.reading)
@@ -81,6 +83,8 @@ class _Packs:
         self.rules: dict[str, Rule] = {}
         self.edges: list[EdgeSpec] = []
         self.advice: dict[str, tuple[str, ...]] = {}
+        self._models: list[CauseModelSpec] = []
+        self._classes_by_place: dict[str, tuple[str, ...]] = {}
         self._place_by_edge: dict[int, str] = {}
         self._off: set[str] = set()
         self._has_unread = False
@@ -89,7 +93,8 @@ class _Packs:
     def rule_set(self, topology: Topology = NO_TOPOLOGY) -> RuleSet:
         """All rules, sorted by id, and the edges."""
         rules = tuple(sorted(self.rules.values(), key=lambda rule: rule.spec.id))
-        return RuleSet(rules, tuple(self.edges), topology, advice=self.advice)
+        model = CauseModel.of(self._models)
+        return RuleSet(rules, tuple(self.edges), topology, advice=self.advice, cause_model=model)
 
     def add(self, document: Document | None) -> Document | None:
         """Add a pack and return it; None is a pack that can't be read."""
@@ -109,6 +114,10 @@ class _Packs:
             self._add_rule(spec, file, lines, number)
         for number, edge in enumerate(pack.expanded_edges()):
             self._add_edge(edge, f"{file}:{line_of(lines, ('edges', number))}: edges.{number}")
+        self._models.append(pack.cause_model)
+        for number, prior in enumerate(pack.cause_model.priors):
+            line = line_of(lines, ("cause_model", "priors", number))
+            self._classes_by_place[f"{file}:{line}: cause_model.priors.{number}"] = prior.classes
         return document
 
     def _add_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
@@ -190,6 +199,16 @@ class _Packs:
             if not _is_class(name.removeprefix("!"), own)
         ]
         return unknown + [self._loop_fault(loop) for loop in loops(self.edges)]
+
+    def prior_faults(self, found: RuleSet) -> list[str]:
+        """Priors of unknown classes, each with its file and line."""
+        own = {rule.spec.failure_class for rule in found.all_rules}
+        return [
+            f"{place}: class {name} is unknown: use a class of rules/packs/vocabulary.yaml or of a rule"
+            for place, names in self._classes_by_place.items()
+            for name in names
+            if not _is_class(name.removeprefix("!"), own)
+        ]
 
     def _loop_fault(self, loop: Loop) -> str:
         places = [self._place_by_edge[id(edge)] for edge in loop.edges]

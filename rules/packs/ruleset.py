@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from epicenter.rules.model.records import Match
+from epicenter.rules.packs.cause_model import NO_CAUSE_MODEL, CauseModel
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import EdgeIndex
 from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
@@ -141,7 +142,7 @@ class RuleSet:
 
     Rules of tables are found `by_id` only: the rule with the table selects their lines. Patterns of `beside_failures`
     rules come last and are not in `expressions`. `digest` is that of the `files`. `marks` are patterns of no rule,
-    searched for together with `expressions`. `advice` are a site's next steps, by class.
+    searched for together with `expressions`. `advice` are a site's next steps, by class. `cause_model` weighs causes.
     """
 
     rules: tuple[Rule, ...]
@@ -151,6 +152,7 @@ class RuleSet:
     digest: str = ""
     marks: tuple[str, ...] = ()
     advice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cause_model: CauseModel = NO_CAUSE_MODEL
     by_id: dict[str, Rule] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from epicenter.rules.documents.strict import DurationNs, Strict
 from epicenter.rules.model.signals import CLOCK_SKEW_NS
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.rules.packs.recorded import Recorded
+from epicenter.rules.packs.weights import CauseModelSpec
 from epicenter.rules.packs.windows import WhenSpec
 
 Severity = Literal["info", "warning", "error", "critical"]
@@ -28,6 +29,7 @@ Phase = Literal[
     "startup",
     "cut",
     "exit",
+    "run-exit",
     "after-checkpoint",
     "after-evaluation",
     "after-compile",
@@ -263,7 +265,7 @@ class PackSpec(Strict):
     """One file of rules and causal edges.
 
     `off` switches off rules of earlier packs, by id. `advice` adds next steps of your site, by class. `groups` names
-    lists of classes for the edges of this file.
+    lists of classes for the edges of this file. `cause_model` replaces weights of the ranking.
     """
 
     pack: str
@@ -272,6 +274,7 @@ class PackSpec(Strict):
     rules: tuple[RuleSpec, ...] = ()
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     edges: tuple[EdgeSpec, ...] = ()
+    cause_model: CauseModelSpec = CauseModelSpec()
 
     def expanded_edges(self) -> tuple[EdgeSpec, ...]:
         """The edges with the classes of groups in place of their names; no class causes itself."""

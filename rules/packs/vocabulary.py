@@ -20,7 +20,9 @@ _FILE = Path(__file__).with_name("vocabulary.yaml")
 class Vocabulary:
     """Classes, aliases and actions. A name in `family_by_class` may end in `*`, which matches any ending.
 
-    `latent` classes stay although the job trains on. `of_process` are what the kernel reports about one process.
+    `latent` classes stay although the job trains on. `of_process` are what the kernel reports about one process,
+    `ends_its_process` what no rank survives.
+    `intended` are what a scheduler does to a job as configured, where nothing failed.
     """
 
     family_by_class: dict[str, str]
@@ -28,7 +30,9 @@ class Vocabulary:
     aliases: dict[str, str]
     actions: dict[str, str]
     latent: frozenset[str]
+    ends_its_process: frozenset[str]
     of_process: frozenset[str]
+    intended: frozenset[str]
 
     def knows(self, failure_class: str) -> bool:
         """Whether the class, an alias, or a template such as `xid-{code}` belongs to the vocabulary."""
@@ -77,5 +81,7 @@ def vocabulary() -> Vocabulary:
         content["aliases"],
         content["actions"],
         frozenset(content["latent"]),
+        frozenset(content["ends-its-process"]),
         frozenset(content["of-process"]),
+        frozenset(content["intended"]),
     )

@@ -24,10 +24,10 @@ def stated_wait_ns(text: str, unit: str) -> int:
     found = _WAIT.match(text)
     if not found:
         return 0
-    number = float(found[1])
-    if unit == "jiffies" and not found[2]:
-        return _jiffies_ns(number)
-    wait_ns = round(number * _UNIT_NS.get(found[2] or unit, 0))
+    number, own_unit = found.groups()
+    if unit == "jiffies" and not own_unit:
+        return _jiffies_ns(float(number))
+    wait_ns = round(float(number) * _UNIT_NS.get(own_unit or unit, 0))
     return wait_ns if wait_ns <= MAX_WAIT_NS else 0
 
 

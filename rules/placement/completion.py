@@ -44,8 +44,12 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
         node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
     if rank is None and signal.gpu and node:
         rank = _rank_of_gpu(signal, node, placement)
-    fields = _fields_with_peer(_fields_with_accused(signal, placement), signal, placement)
-    if (node, rank) == (signal.node, signal.rank) and fields is signal.fields:
+    fields = signal.fields
+    if signal.failure_class in _ACCUSING_CLASSES:
+        fields = _fields_with_accused(signal, placement)
+    if peer := fields.get(PEER_FIELD):
+        fields = _fields_with_peer(fields, peer, signal, placement)
+    if node == signal.node and rank == signal.rank and fields is signal.fields:
         return signal
     return msgspec.structs.replace(signal, node=node, rank=rank, fields=fields)
 
@@ -79,6 +83,8 @@ def _named_node(signal: Signal, placement: Placement) -> str:
 
 def _ray_address(signal: Signal) -> re.Match[str] | None:
     """The address of the worker that wrote a line, or whose exception the driver prints."""
+    if "ip=" not in signal.text and not signal.block:
+        return None
     first_lines = (signal.text, *signal.block[:1])
     return _FORWARDED_BY_RAY.match(signal.text) or next(filter(None, map(_RAISED_IN_RAY.search, first_lines)), None)
 
@@ -117,8 +123,6 @@ def _fields_with_accused(signal: Signal, placement: Placement) -> dict[str, str]
 
     Of a single one, the node too, where it is known.
     """
-    if signal.failure_class not in _ACCUSING_CLASSES:
-        return signal.fields
     accused = {int(task) for line in (signal.text, *signal.block) for task in _JAX_TASK.findall(line)}
     if not accused:
         return signal.fields
@@ -128,10 +132,8 @@ def _fields_with_accused(signal: Signal, placement: Placement) -> dict[str, str]
     return signal.fields | named | ({PEER_NODE_FIELD: node} if node else {})
 
 
-def _fields_with_peer(fields: dict[str, str], signal: Signal, placement: Placement) -> dict[str, str]:
+def _fields_with_peer(fields: dict[str, str], peer: str, signal: Signal, placement: Placement) -> dict[str, str]:
     """The fields, and which node the other end of a connection is: by its address, or by its name."""
-    if not (peer := fields.get(PEER_FIELD, "")):
-        return fields
     names = (peer, _PORT.sub("", peer), peer.partition(".")[0])
     addresses = (placement.node_by_address.get(f"{signal.cluster}/{name}", "") for name in names)
     nodes = placement.nodes_of(signal.cluster, signal.job, signal.event_time_ns)

@@ -179,7 +179,7 @@ class Placement(msgspec.Struct):
             for left_job in [job for job, (_, last_ns) in seen.items() if last_ns < time_ns - PLACED_FOR_NS]:
                 del seen[left_job]
         places = self._of(cluster, job, time_ns)
-        if places.ended_ns < time_ns - LAST_LINES_NS:
+        if 0 < places.ended_ns < time_ns - LAST_LINES_NS:
             places.ended_ns = 0
         for listed in places.listed_ns_by_node if not places.last_ns_by_node else ():
             self.seen_by_node.setdefault(f"{cluster}/{listed}", {}).setdefault(job, (time_ns, time_ns))

@@ -64,16 +64,18 @@ def is_dated_back(signal: Signal, rules: RuleSet) -> bool:
 def link_of(candidate: Candidate, root: Candidate, is_dated_back: bool) -> ChainLink:
     """The link of a signal; it began at the start of its wait at the earliest, at its line at the latest."""
     signal = candidate.signal
+    event_time = iso_from_ns(signal.event_time_ns)
+    onset = event_time if signal.onset_ns == signal.event_time_ns else iso_from_ns(signal.onset_ns)
     return ChainLink(
-        event_time=iso_from_ns(signal.event_time_ns),
-        onset=iso_from_ns(signal.onset_ns),
+        event_time=event_time,
+        onset=onset,
         node=signal.node,
         rank=signal.rank,
         failure_class=signal.failure_class,
         role=_role(candidate, root),
         text=signal.text[:MAX_TEXT_LENGTH],
-        onset_earliest=iso_from_ns(signal.onset_ns) if is_dated_back else "",
-        onset_latest=iso_from_ns(signal.event_time_ns) if is_dated_back else "",
+        onset_earliest=onset if is_dated_back else "",
+        onset_latest=event_time if is_dated_back else "",
     )
 
 

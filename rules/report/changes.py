@@ -15,7 +15,7 @@ from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.incident import Incident, Progress
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.context import context_of, record_onset
-from epicenter.rules.report.report import attempt_of, progress_report, ranked_signals, report
+from epicenter.rules.report.report import attempt_of, progress_report, ranked_signals, report, weighed
 
 
 class ChangedIncidents:
@@ -34,7 +34,8 @@ class ChangedIncidents:
         for incident in incidents:
             incident.revision += 1
             self._without_progress[incident.incident_id] = incident
-            record_onset(incident, self._lifecycle.correlator.placement, self._liveness, self._skew)
+            if not incident.jobs <= incident.at_onset.keys():
+                record_onset(incident, self._lifecycle.correlator.placement, self._liveness, self._skew)
             if incident.revision == 1:
                 jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
                 incident.earlier = self._lifecycle.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)
@@ -57,6 +58,13 @@ class ChangedIncidents:
             return []
         context = self._context_of(incident)
         return ranked_signals(incident, self.rules, strongest_suspects(incident.collectives, context), context)
+
+    def weighed(self, incident_id: str) -> tuple[list[Candidate], frozenset[str]]:
+        """The answers of an open or recently resolved incident, the likeliest first, and its doubts; else none."""
+        correlator = self._lifecycle.correlator
+        if (incident := correlator.open.get(incident_id) or correlator.resolved.get(incident_id)) is None:
+            return [], frozenset()
+        return weighed(incident, self.rules, self._context_of(incident))
 
     def reports(self) -> list[Incident]:
         """The documents of the incidents that changed since the last call, without pending ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -40,12 +41,13 @@ def _by_timeouts(table: CollectiveTable) -> dict[str, int]:
     """All ranks that wait in the same collective give up at once."""
     skews: dict[str, int] = {}
     for job in table.jobs():
-        times_ns: dict[int, dict[str, int]] = {}
+        times_ns: defaultdict[int, dict[str, int]] = defaultdict(dict)
         for rows in table.groups(job).values():
             for row in rows.values():
-                if row.work and row.node:
-                    of_collective = times_ns.setdefault(row.work.seq, {})
-                    of_collective[row.node] = min(row.work.event_time_ns, of_collective.get(row.node, 1 << 63))
+                if row.work and row.place:
+                    of_collective, node, time_ns = times_ns[row.work.seq], row.place[1], row.work.event_time_ns
+                    if time_ns < of_collective.get(node, 1 << 63):
+                        of_collective[node] = time_ns
         most = max(times_ns.values(), key=len, default={})
         skews |= coarse_skews_ns(most)
     return skews

@@ -18,8 +18,6 @@ from epicenter.rules.placement.placement import Placement
 
 def record_onset(incident: IncidentState, placement: Placement, liveness: LivenessWatch, skew: ClockSkew) -> None:
     """Record the progress of jobs that are new to the incident."""
-    if incident.jobs <= incident.at_onset.keys():
-        return
     for job in sorted(incident.jobs - incident.at_onset.keys()):
         progress = liveness.progress(incident.cluster, job)
         gpus = placement.world_size(incident.cluster, job, incident.last_seen_ns)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.suspects import Suspects
-from epicenter.rules.cause.witnesses import accused
+from epicenter.rules.cause.witnesses import accused, peer_of
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
@@ -35,7 +35,7 @@ def culprit_of(
         signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
     if suspects:
         signal = suspects.culprit_of(signal)
-    if lost := accused(state.accusers_by_peer, context):
+    if peer_of(signal) and (lost := accused(state.accusers_by_peer, context)):
         signal = lost.culprit_of(signal)
     outlier = outlier_of(signal, context)
     return structs.replace(signal, node=outlier.node) if outlier else signal
@@ -52,7 +52,9 @@ def reports_absence(state: IncidentState, signal: Signal, context: IncidentConte
     """Whether nodes report that another did not come, or does not answer: several, or while one never logged."""
     if signal.rule not in AWAITING_RULES or not signal.node:
         return False
-    return bool(nodes_alike(state, signal) or unheard_nodes(state, signal, context))
+    heard = len(context.nodes_by_job.get(signal.job, ()))
+    is_one_missing = context.node_count_by_job.get(signal.job, 0) > heard > 0
+    return is_one_missing or bool(nodes_alike(state, signal) or unheard_nodes(state, signal, context))
 
 
 def _absent_nodes(state: IncidentState, signal: Signal, context: IncidentContext) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate, islice
 from typing import Final
 
 from msgspec import structs
 
-from epicenter.rules.cause.confidence import Gap
+from epicenter.rules.cause.confidence import Doubt, distinct
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.ranking import Candidate
 from epicenter.rules.cause.reasons import Reason, ReasonKind
@@ -20,32 +21,25 @@ from epicenter.rules.report.culprit import culprit_of, outlier_of
 from epicenter.rules.report.reason_text import reason_texts
 
 MAX_CANDIDATES: Final = 5
-POINTS_THAT_HALVE: Final = 3
-"""A candidate this many points behind another is half as likely."""
-
-MIN_CONFIDENCE: Final = 0.01
-"""The confidence of a candidate with almost no support."""
-
 _MAX_SHOWN_RANKS: Final = 8
 
 
-def candidates(
-    state: IncidentState,
-    ranked: Sequence[Candidate],
-    suspects: Suspects | None,
-    context: IncidentContext,
-    sure: float,
-) -> tuple[RankedCause, ...]:
-    """The best candidates of different class or node, best first; those that only waited name the rank they waited for.
+def answers_of(
+    state: IncidentState, ranked: Sequence[Candidate], suspects: Suspects | None, context: IncidentContext
+) -> list[Candidate]:
+    """The candidates of different class or node; those that only waited name the rank they waited for.
 
-    The first is as `sure` as the root cause. The others share the rest of 1 by their points; none gets more than
-    the first, and none less than `MIN_CONFIDENCE`.
+    After the first come those that could be the cause in its place, then effects and what stopped nothing.
     """
-    first, *others = _distinct([_named(state, candidate, suspects, context) for candidate in ranked])
-    weights = [0.5 ** ((first.points - candidate.points) / POINTS_THAT_HALVE) for candidate in others]
-    shares = [min(sure, max(MIN_CONFIDENCE, (1 - sure) * weight / sum(weights))) for weight in weights]
-    shown = [(first, sure), *zip(others, shares, strict=True)][:MAX_CANDIDATES]
-    return tuple(_cause(candidate, round(share, 2)) for candidate, share in shown)
+    first, *others = distinct(_named(state, candidate, suspects, context) for candidate in ranked)
+    return [first, *sorted(others, key=lambda candidate: candidate.is_explained or candidate.is_idle)]
+
+
+def causes_of(answers: Sequence[Candidate], probabilities: Iterable[float]) -> tuple[RankedCause, ...]:
+    """The best answers, each with its probability; none is likelier than the one before it."""
+    ordered = accumulate(probabilities, min)
+    shown = zip(answers, ordered, strict=True)
+    return tuple(_cause(candidate, share) for candidate, share in islice(shown, MAX_CANDIDATES))
 
 
 def _named(
@@ -59,13 +53,6 @@ def _named(
     outlier = outlier_of(structs.replace(signal, node=""), context)
     reasons += [Reason(ReasonKind.OUTLIER, 0, outlier)] if outlier and outlier.node == signal.node else []
     return replace(candidate, signal=signal, reasons=[*reasons, *candidate.reasons])
-
-
-def _distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
-    by_kind: dict[tuple[str, str], Candidate] = {}
-    for candidate in ranked:
-        by_kind.setdefault((candidate.signal.failure_class, candidate.signal.node), candidate)
-    return list(by_kind.values())
 
 
 def _cause(candidate: Candidate, share: float) -> RankedCause:
@@ -104,15 +91,16 @@ def missing(
 
 def gaps(
     state: IncidentState, ranked: Sequence[Candidate], suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
-) -> frozenset[Gap]:
+) -> frozenset[Doubt]:
     """What is missing that could show another cause."""
-    root = ranked[0].signal
-    node = culprit_of(state, root, suspects, context).node
-    of_kernel = Gap.KERNEL_LOG if node else Gap.NODE
-    return frozenset(
-        ({of_kernel} if _unseen_kernel(node, context) else set())
-        | ({Gap.RANKS} if _unseen_ranks(state, context) else set())
-    )
+    node = culprit_of(state, ranked[0].signal, suspects, context).node
+    found = {
+        Doubt.NO_KERNEL_LOG if node else Doubt.NO_NODE: _unseen_kernel(node, context),
+        Doubt.UNSEEN_RANKS: _unseen_ranks(state, context),
+        Doubt.CUT_LOG: _cut_logs(state, context),
+        Doubt.MUTE_NODES: any(context.mute_nodes_by_job.get(job) for job in state.jobs),
+    }
+    return frozenset(doubt for doubt, is_found in found.items() if is_found)
 
 
 def _unseen_kernel(node: str, context: IncidentContext) -> list[str]:
@@ -136,26 +124,38 @@ def _who(suspects: Suspects) -> str:
 
 
 def _unseen_ranks(state: IncidentState, context: IncidentContext) -> list[str]:
-    found = []
+    sizes = context.world_size_by_job
+    return [
+        f"{job_in_words(job)}: {len(unseen)} of {sizes[job]} ranks never logged: {shown_ranks(unseen)}"
+        for job, unseen in unseen_ranks(state, context)
+    ]
+
+
+def unseen_ranks(state: IncidentState, context: IncidentContext) -> Iterator[tuple[str, list[int]]]:
+    """The ranks of each job that never logged, where any is known to be one."""
     for job in sorted(state.jobs):
         size, seen_ranks = context.world_size_by_job.get(job), context.seen_ranks_by_job.get(job)
         if size is None or seen_ranks is None:
             continue
         if unseen := sorted(set(range(size)) - set(seen_ranks)):
-            found.append(f"{job_in_words(job)}: {len(unseen)} of {size} ranks never logged: {_list(unseen)}")
-    return found
+            yield job, unseen
 
 
-def _list(ranks: Sequence[int]) -> str:
+def shown_ranks(ranks: Sequence[int]) -> str:
+    """The first of them, in words."""
     shown = ", ".join(map(str, ranks[:_MAX_SHOWN_RANKS]))
     return f"{shown}, ..." if len(ranks) > _MAX_SHOWN_RANKS else shown
 
 
 def _cut_logs(state: IncidentState, context: IncidentContext) -> list[str]:
-    cut = sorted(state.nodes & set(context.cut_nodes or ()))
-    return [f"a log of {node} is cut off within a line: what followed is lost" for node in cut]
+    return [f"a log of {node} is cut off within a line: what followed is lost" for node in cut_nodes(state, context)]
+
+
+def cut_nodes(state: IncidentState, context: IncidentContext) -> list[str]:
+    """The incident's nodes where a log is cut off within a line."""
+    return sorted(state.nodes & set(context.cut_nodes or ()))
 
 
 def _uncounted(state: IncidentState) -> list[str]:
-    dropped = state.signal_count - len(state.signals())
+    dropped = state.signal_count - sum(map(len, state.signals_by_class.values()))
     return [f"{dropped} more signals were counted, but their lines were not stored"] if dropped > 0 else []

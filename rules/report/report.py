@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
 
-from epicenter.rules.cause.confidence import confidence
+from epicenter.rules.cause.confidence import doubts_about, shares
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import Candidate, rank
@@ -25,22 +26,25 @@ from epicenter.rules.model.incident import (
     RankedCause,
     RootCause,
 )
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.report.chain import MAX_TEXT_LENGTH, chain_of, is_dated_back, link_of
 from epicenter.rules.report.checks import checks_of, steps_left
 from epicenter.rules.report.clocks import as_logged, in_common_time, skews_ns
 from epicenter.rules.report.commands import commands_of
 from epicenter.rules.report.culprit import culprit_of
-from epicenter.rules.report.evidence import candidates, gaps, missing
+from epicenter.rules.report.evidence import answers_of, causes_of, gaps, missing
 from epicenter.rules.report.fields import fields_of
 from epicenter.rules.report.headline import gpu_of
 from epicenter.rules.report.mismatch import signals_with_mismatch
+from epicenter.rules.report.not_known import not_known
 from epicenter.rules.report.steps import filled_steps
 from epicenter.rules.report.title import title_of
 
 MAX_BLOCK_LENGTH: Final = 16_000
+INTENDED_SEVERITY: Final = "warning"
 
 
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
@@ -49,8 +53,9 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
     ranked = ranked_signals(state, rules, suspects, context)
     root = ranked[0].signal
     culprit = culprit_of(state, root, suspects, context)
-    sure = confidence(ranked, gaps(state, ranked, suspects, context), rules.edge_index.leads_to(root.failure_class))
-    causes = [_with_gpu(cause, rules) for cause in candidates(state, ranked, suspects, context, sure)]
+    answers, doubts = _weighed(state, ranked, rules, suspects, context)
+    probable = shares(answers, doubts)
+    causes = [_with_gpu(cause, rules) for cause in causes_of(answers, probable.of_answers)]
     cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = chain_of(ranked, root)
@@ -63,7 +68,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         revision=state.revision,
         status=state.status,
         failure_class=root.failure_class,
-        severity=state.severity,
+        severity=_severity(state, root),
         title=title,
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
@@ -89,7 +94,14 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         resolved_by=state.resolved_by,
         checks=tuple(check for check in checks.values() if check.answer not in title),
         commands=commands_of(state, culprit, rule.spec.action, verdict) if rule else (),
+        not_known=not_known(state, answers, probable.none, doubts, suspects, context),
     )
+
+
+def _severity(state: IncidentState, root: Signal) -> str:
+    """That of its worst signal; at most a warning where a scheduler did what it should."""
+    is_intended = root.failure_class in vocabulary().intended
+    return min(state.severity, INTENDED_SEVERITY, key=SEVERITIES.index) if is_intended else state.severity
 
 
 def ranked_signals(
@@ -100,8 +112,29 @@ def ranked_signals(
     skews = skews_ns(state)
     by_one_clock = in_common_time(signals, skews)
     lost = accused(state.accusers_by_peer, context)
-    ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, suspects, rules.topology, state.survival, lost)
+    model, topology = rules.cause_model, rules.topology
+    ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, model, suspects, topology, state.survival, lost)
     return as_logged(ranked, signals) if skews else ranked
+
+
+def weighed(
+    state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT
+) -> tuple[list[Candidate], frozenset[str]]:
+    """The answers to what the cause is, the likeliest first, and what makes it doubtful that it is among them."""
+    suspects = strongest_suspects(state.collectives, context)
+    return _weighed(state, ranked_signals(state, rules, suspects, context), rules, suspects, context)
+
+
+def _weighed(
+    state: IncidentState,
+    ranked: Sequence[Candidate],
+    rules: RuleSet,
+    suspects: Suspects | None,
+    context: IncidentContext,
+) -> tuple[list[Candidate], frozenset[str]]:
+    has_known_causes = rules.edge_index.leads_to(ranked[0].signal.failure_class)
+    answers = answers_of(state, ranked, suspects, context)
+    return answers, doubts_about(answers, gaps(state, ranked, suspects, context), has_known_causes)
 
 
 def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:

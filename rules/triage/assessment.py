@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from epicenter.rules.cause.confidence import confidence
+from epicenter.rules.cause.confidence import confidence, distinct, doubts_about
 from epicenter.rules.cause.ranking import Candidate
 from epicenter.rules.cause.reasons import Reason
 from epicenter.rules.liveness.verdict import FINISHED
@@ -142,7 +142,10 @@ def assess(
 
 
 def _confidence(incident: RankedIncident | None, candidates: Sequence[Candidate]) -> float:
-    return incident.incident.root_cause.confidence if incident else confidence(candidates)
+    if incident:
+        return incident.incident.root_cause.confidence
+    answers = distinct(candidates)
+    return confidence(answers, doubts_about(answers))
 
 
 def _status(run: RunFacts, found: RankedIncident | None, circumstances: Circumstances) -> Status:

@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.ranking import rank
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.headline import headline
 from epicenter.rules.triage.document import FailedAttempt
 from epicenter.rules.triage.primary import is_ending
 from epicenter.rules.triage.run_facts import STALL_STEPS
-from epicenter.rules.triage.story import ERRORS, EndedAttempt, Story
+from epicenter.rules.triage.story import EndedAttempt, Story
 
 MAX_SHOWN: Final = 3
 
@@ -24,7 +24,7 @@ def failed_attempts(story: Story, rules: RuleSet) -> Iterator[FailedAttempt]:
     """The attempts before the newest one whose lines report a failure that they did not outlive."""
     for attempt in story.ended:
         if failures := [signal for signal in attempt.signals if _ended(signal, attempt, story)]:
-            cause = rank(failures, rules.edges_between, lambda _: {story.path})[0].signal
+            cause = rank(failures, rules.edges_between, lambda _: {story.path}, rules.cause_model)[0].signal
             yield _failed_attempt(attempt, cause, story, rules)
 
 

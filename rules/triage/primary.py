@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from epicenter.rules.cause.ranking import Candidate, rank
 from epicenter.rules.model.incident import Incident, Resolution
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
-from epicenter.rules.triage.story import ERRORS, Finding, Story
+from epicenter.rules.triage.story import Finding, Story
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,4 @@ def decisive(
 def warnings(story: Story, failures: Sequence[Finding], rules: RuleSet) -> list[Candidate]:
     """The findings as candidates, the likeliest first, where none of them was an incident."""
     signals = [signal for finding in failures for signal in finding.signals]
-    return rank(signals, rules.edges_between, lambda _: {story.path}) if signals else []
+    return rank(signals, rules.edges_between, lambda _: {story.path}, rules.cause_model) if signals else []

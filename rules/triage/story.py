@@ -13,14 +13,13 @@ import msgspec
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
-from epicenter.rules.model.signals import Signal, is_cut_traceback
+from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S, is_known
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.triage.bars import Bars, bar_of, number_of, scaled_bar_of
 from epicenter.rules.triage.losses import Losses
 from epicenter.rules.triage.steps import Steps, whole
 
-ERRORS: Final = ("error", "critical")
 MAX_KEPT_PER_CLASS: Final = 6
 MAX_KEPT_OF_EARLIER: Final = 2
 MAX_KEPT_ATTEMPTS: Final = 20

@@ -138,7 +138,16 @@ def _uncertainty(view: IncidentView) -> list[Block]:
         (f"{cause.failure_class}{cause.where}", cause.confidence_percent, "; ".join(cause.reasons))
         for cause in view.candidates[1:]
     )
+    rows += tuple(_not_known(view.incident))
     return [Grid(("Candidate", "Confidence", "Why"), rows), Points(view.missing)]
+
+
+def _not_known(incident: Incident) -> Iterator[tuple[str, str, str]]:
+    """The row for "none of these", with what would settle it."""
+    if found := incident.not_known:
+        place = f" on {found.node}" if found.node else ""
+        name = f"not known: {found.failure_class or 'another cause'}{place or ' elsewhere' * bool(found.failure_class)}"
+        yield name, humanize.percent(found.confidence), f"what would settle it: {'; '.join(found.settled_by)}"
 
 
 def _action(incident: Incident) -> Iterator[Block]:

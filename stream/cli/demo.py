@@ -21,7 +21,17 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from epicenter.ingest.collect.source import Sources
-from epicenter.ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, truth_of, write_all, write_paced
+from epicenter.ingest.simulate import (
+    KINDS,
+    Disturbance,
+    Framework,
+    Scenario,
+    TrueFault,
+    mixed,
+    truth_of,
+    write_all,
+    write_paced,
+)
 from epicenter.rules.errors import ConfigError
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S, iso_ns
@@ -63,7 +73,13 @@ def _where(fault: TrueFault) -> str:
 
 
 def scenario_of(
-    nodes: int, jobs: int | None, minutes: float, seed: int, faults: tuple[str, ...], is_healthy: bool
+    nodes: int,
+    jobs: int | None,
+    minutes: float,
+    seed: int,
+    faults: tuple[str, ...],
+    disturbances: tuple[Disturbance, ...],
+    is_healthy: bool,
 ) -> Scenario:
     """The scenario for a command line. Default faults: a mix, one an hour, at least one.
 
@@ -71,7 +87,7 @@ def scenario_of(
     """
     wanted = faults or (() if is_healthy else mixed(seed, max(1, round(minutes / 60))))
     count = jobs if jobs is not None else max(1, min(4, nodes // 8), len(wanted))
-    return Scenario(nodes=nodes, jobs=count, minutes=minutes, seed=seed, faults=wanted)
+    return Scenario(nodes=nodes, jobs=count, minutes=minutes, seed=seed, faults=wanted, disturbances=disturbances)
 
 
 def demo_scenario(nodes: int, fault: str, now_ns: int) -> Scenario:
@@ -212,4 +228,4 @@ def compare(incidents: list[Incident], scenario: Scenario, is_full: bool) -> boo
 def is_about(incident: Incident, fault: TrueFault) -> bool:
     """Whether the incident names the fault by one of its classes, and no other node than its own."""
     root = incident.root_cause
-    return root.failure_class in (fault.failure_class, *fault.also_ok) and fault.is_at(root.node)
+    return fault.is_of(root.failure_class) and fault.is_at(root.node)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -32,29 +33,37 @@ from epicenter.stream.cli.options import (
 )
 
 
-class FaultKind(click.ParamType):
-    """A kind of fault that the simulator knows, or one of the `others`."""
+class OneOf(click.ParamType):
+    """One of the simulator's names, which are looked up when they are needed."""
 
     name = "kind"
 
-    def __init__(self, *others: str):
-        self._others = others
+    def __init__(self, meaning: str, names: Callable[[], list[str]]):
+        self._meaning = meaning
+        self._names = names
 
     def convert(self, value: str, param: click.Parameter | None, context: click.Context | None) -> str:
-        """The kind itself."""
-        if value not in self._kinds():
-            proposed = get_close_matches(value, self._kinds()) or self._kinds()
-            self.fail(f"{value}: unknown kind of fault: write {', '.join(proposed)}", param, context)
+        """The name itself."""
+        if value not in self._names():
+            proposed = get_close_matches(value, self._names()) or self._names()
+            self.fail(f"{value}: unknown {self._meaning}: write {', '.join(proposed)}", param, context)
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The kinds that begin like this."""
-        return [CompletionItem(kind) for kind in self._kinds() if kind.startswith(incomplete)]
+        """The names that begin like this."""
+        return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
 
-    def _kinds(self) -> list[str]:
-        from epicenter.ingest.simulate import KINDS
 
-        return [*self._others, *sorted(KINDS)]
+def _faults() -> list[str]:
+    from epicenter.ingest.simulate import KINDS
+
+    return sorted(KINDS)
+
+
+def _disturbances() -> list[str]:
+    from epicenter.ingest.simulate import Disturbance
+
+    return list(get_args(Disturbance))
 
 
 @click.command()
@@ -104,7 +113,11 @@ def page(**options: Any) -> None:
 @click.option("--folder", type=PATH, help="Folder for the logs of the simulated cluster.")
 @click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True, help="Nodes of the cluster.")
 @click.option(
-    "--fault", type=FaultKind("none"), default="gpu-off-bus", show_default=True, help="Kind of fault, or none."
+    "--fault",
+    type=OneOf("kind of fault", lambda: ["none", *_faults()]),
+    default="gpu-off-bus",
+    show_default=True,
+    help="Kind of fault, or none.",
 )
 @click.option("--keep/--no-keep", default=None, help="Keep the page open until Ctrl-C. Default: only on a terminal.")
 def demo(with_kafka: bool, config: Path | None, **options: Any) -> None:
@@ -140,9 +153,16 @@ def demo(with_kafka: bool, config: Path | None, **options: Any) -> None:
 @click.option(
     "--fault",
     "faults",
-    type=FaultKind(),
+    type=OneOf("kind of fault", _faults),
     multiple=True,
     help="Kind of fault. Repeat it for several, at most one a job.",
+)
+@click.option(
+    "--disturb",
+    "disturbances",
+    type=OneOf("disturbance", _disturbances),
+    multiple=True,
+    help="What messy clusters have in addition. Repeat it for several.",
 )
 @click.option("--healthy", is_flag=True, help="Simulate no fault. Default: one fault an hour, by published shares.")
 @ONE_JSON

@@ -8,6 +8,7 @@ from typing import Final
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.documents.mistakes import instead
 from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import ERRORS
 from epicenter.rules.packs.precedence import reports_failure
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -58,7 +59,7 @@ def _role(rule: Rule) -> Iterator[str]:
             "reports a failure: write its class" if is_quiet else f"reports none: write {' or '.join(QUIET_CLASSES)}"
         )
         yield f"{rule.place}: {spec.id}: class {spec.failure_class}: role {spec.role} {fault}"
-    if spec.severity in ("error", "critical") and not (spec.next_steps and spec.references):
+    if spec.severity in ERRORS and not (spec.next_steps and spec.references):
         yield f"{rule.place}: {spec.id}: an {spec.severity} rule needs instructions: add next_steps and references"
 
 

@@ -160,9 +160,10 @@ def test_the_run_fills_every_table_but_those_of_operator_actions(stored: Stored)
 
 def test_fleet_counts_the_true_failures(stored: Stored) -> None:
     preempted_jobs, malformed_lines = 3, 2
-    expected = len(stored.day.failures) + preempted_jobs + malformed_lines
-    assert rows_of(stored, "fleet", "Opened in this time") == [(expected,)]
-    assert rows_of(stored, "fleet", "Time between failures [") == [(86400 / expected,)]
+    opened = len(stored.day.failures) + preempted_jobs + malformed_lines
+    preemptions = preempted_jobs + sum(fault.fault == "slurm-preempted" for fault in stored.day.failures)
+    assert rows_of(stored, "fleet", "Opened in this time") == [(opened,)]
+    assert rows_of(stored, "fleet", "Time between failures [") == [(86400 / (opened - preemptions),)]
 
 
 def test_fleet_names_the_node_and_the_gpu_that_fail_again(stored: Stored) -> None:

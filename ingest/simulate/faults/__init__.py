@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from epicenter.ingest.simulate.faults import fabric, gpu, node, outside, program, silent
+from epicenter.ingest.simulate.faults import fabric, gpu, node, outside, program, silent, unknown
 from epicenter.ingest.simulate.faults.case import Case, FaultKind
 
-__all__ = ["KINDS", "Case", "FaultKind"]
+__all__ = ["HARDWARE", "KINDS", "Case", "FaultKind"]
 
 KINDS: Final[dict[str, FaultKind]] = {
-    kind.name: kind for kind in (*gpu.KINDS, *node.KINDS, *fabric.KINDS, *program.KINDS, *outside.KINDS, *silent.KINDS)
+    kind.name: kind for kinds in (gpu, node, fabric, program, outside, silent, unknown) for kind in kinds.KINDS
 }
+HARDWARE: Final = frozenset(("heat", *(kind.name for kinds in (gpu, node, fabric) for kind in kinds.KINDS)))
+"""Faults that kernel logs show first."""

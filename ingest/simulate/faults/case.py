@@ -57,8 +57,9 @@ class FaultKind(msgspec.Struct, frozen=True):
 
     `weight` is its share among all interruptions. `reach` is what is hit: the job of a rank, all jobs of a node, the
     job as a whole, all jobs behind a switch or on a storage server. `names` are the parts of the truth that can be
-    known from logs: the node, the GPU, the rank; `names_node` is false where not all logs name it. `lasts_s`: how long
-    the log continues after the onset, in addition to the timeout of the job's collectives.
+    known from logs: the node, the GPU, the rank; `names_node` is false where not all logs name it, `names_class` where
+    no rule knows its lines. `lasts_s`: how long the log continues after the onset, in addition to the timeout of the
+    job's collectives.
     """
 
     name: str
@@ -71,6 +72,7 @@ class FaultKind(msgspec.Struct, frozen=True):
     frameworks: tuple[Framework, ...] = ANY
     platforms: tuple[Platform, ...] = ("kubernetes", "slurm")
     names_node: bool = True
+    names_class: bool = True
     verdict: str = ""
     incident: bool = True
     lasts_s: float = 600.0

@@ -8,7 +8,7 @@ from epicenter.ingest.simulate import endings, reactions
 from epicenter.ingest.simulate.clockwork import Process
 from epicenter.ingest.simulate.cluster import Cluster
 from epicenter.ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
-from epicenter.ingest.simulate.frameworks import PRINTERS
+from epicenter.ingest.simulate.frameworks import printer_of
 
 
 def _hang(cluster: Cluster, case: Case) -> Process:
@@ -68,11 +68,9 @@ def _cut_off(cluster: Cluster, case: Case) -> Process:
     job = case.job
     job.is_cut = True
     step = job.first_step + job.steps_done
-    PRINTERS[job.framework].saving(cluster, job, step)
+    printer_of(job).saving(cluster, job, step)
     for place in range(len(job.nodes)):
-        cluster.worker(
-            job, place, [(cluster.now_ns + 1000, PRINTERS[job.framework].noise(job, place, cluster.rng("cut")))]
-        )
+        cluster.worker(job, place, [(cluster.now_ns + 1000, printer_of(job).noise(job, place, cluster.rng("cut")))])
     job.is_over = job.is_stalled = True
     yield 0.0
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from epicenter.ingest.simulate.cluster import Cluster
 from epicenter.ingest.simulate.frameworks.hf import Hf
+from epicenter.ingest.simulate.frameworks.in_house import InHouse
 from epicenter.ingest.simulate.frameworks.maxtext import MaxText
 from epicenter.ingest.simulate.frameworks.megatron import Megatron
 from epicenter.ingest.simulate.frameworks.ray_train import RayTrain
@@ -49,9 +50,15 @@ class Printer(Protocol):
         ...
 
 
-PRINTERS: Final[dict[str, Printer]] = {
+_PRINTERS: Final[dict[str, Printer]] = {
     "megatron": Megatron(),
     "maxtext": MaxText(),
     "hf": Hf(),
     "ray": RayTrain(),
 }
+_IN_HOUSE: Final = InHouse()
+
+
+def printer_of(job: Job) -> Printer:
+    """How the job prints."""
+    return _PRINTERS[job.framework] if job.step_format is None else _IN_HOUSE

@@ -80,9 +80,27 @@ def test_no_incident_for_a_failure_is_wrong_in_all_figures() -> None:
     assert (score.top1, score.top3, score.one, score.verdict, score.got_verdict) == (False, False, False, False, "none")
 
 
-def test_of_two_incidents_the_earlier_one_is_the_answer() -> None:
+def test_of_two_incidents_the_one_that_fits_best_is_the_answer() -> None:
     score = scored(a_fault(), found(("xid-79", "n3"), after_s=60), found(("hang", ""), after_s=30))
-    assert (score.top1, score.one) == (False, False)
+    assert (score.top1, score.one) == (True, False)
+
+
+def test_a_ticket_about_something_else_is_no_second_page() -> None:
+    ticket = msgspec.structs.replace(found(("ecc-corrected", "n5")), severity="warning")
+    score = scored(a_fault(), found(("xid-79", "n3")), ticket)
+    assert (score.one, len(score.found)) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("root", "is_right"),
+    [
+        pytest.param(("nccl-timeout", "n3"), True, id="any class"),
+        pytest.param(("nccl-timeout", ""), True, id="no node"),
+        pytest.param(("nccl-timeout", "n4"), False, id="another node"),
+    ],
+)
+def test_what_the_logs_do_not_hold_may_stay_unknown_but_not_be_wrong(root: tuple[str, str], is_right: bool) -> None:
+    assert scored(a_fault(names_class=False, names_node=False), found(root)).top1 is is_right
 
 
 def test_an_incident_elsewhere_is_a_stray_of_the_fault_nearest_in_time() -> None:
@@ -133,25 +151,30 @@ def test_where_nothing_failed_no_incident_is_right(
 
 def test_figures_are_shares_of_the_cases_they_apply_to() -> None:
     scores = Scores()
-    scores.add("a", truth(a_fault()), [found(("xid-79", "n3"), after_s=4)])
+    sure = msgspec.structs.replace(found(("xid-79", "n3"), after_s=4), confidence=0.9)
+    scores.add("a", msgspec.structs.replace(truth(a_fault()), disturbances=("skew",)), [sure])
     scores.add("b", truth(a_fault(verdict="hung", fault="hang")), [found(("hang", "n3"), verdict="straggler")])
-    scores.add("c", truth(), [found(("disk-full", "n1"))])
-    scores.add("d", truth(), [])
+    fleet = msgspec.structs.replace(truth(), nodes=250, gpus_per_node=8)
+    scores.add("c", fleet, [found(("disk-full", "n1"))])
+    scores.add("d", fleet, [msgspec.structs.replace(found(("ecc-corrected", "n1")), severity="warning")])
     assert scores.figures() == {
-        "faults": 2, "top1": 0.5, "top3": 0.5, "one": 1.0, "verdict": 0.0,
-        "healthy_hours": 3.0, "false_alarms": 1, "onset_p50_s": 4.0, "onset_p95_s": 4.0,
+        "faults": 2, "all_right": 0.5, "top1": 0.5, "top3": 0.5, "one": 1.0, "verdict": 0.0,
+        "brier": pytest.approx(0.005), "healthy_hours": 3.0, "false_pages": 1, "false_tickets": 1, "pages_a_day": 2.0,
+        "onset_p50_s": 4.0, "onset_p95_s": 4.0,
     }  # fmt: skip
+    assert {name: figures["top1"] for name, figures in scores.by_disturbance().items()} == {"skew": 1.0, "none": 0.0}
     assert scores.confusion() == {("hung", "straggler"): 1}
     assert scores.by_kind()["gpu"]["top1"] == 1.0
     assert goals_missed(scores.figures()) == [
+        "all_right 0.500, goal 0.9",
         "top1 0.500, goal 0.95",
         "top3 0.500, goal 0.99",
         "verdict 0.000, goal 0.97",
-        "1 incidents in healthy hours, goal 0",
+        "2.00 false pages a day in 500 GPUs, goal 0.02",
     ]
     text = as_text({OURS: scores})
     assert "b hang [top1, top3, verdict]: wanted xid-79@n3" in text
-    assert "c: disk-full@n1 jobs=A verdict=-" in text
+    assert "c: page disk-full@n1 jobs=A verdict=-" in text
     assert json.loads(as_json({OURS: scores}))["confusion"] == [["hung", "straggler", 1]]
 
 
@@ -164,7 +187,8 @@ def test_percentiles_are_values_that_occur() -> None:
 def a_document(**given: Any) -> dict[str, Any]:
     root = {"class": "nccl-timeout", "node": "n1", "event_time": "2026-03-02T09:20:00.000000000Z"}
     link = {"role": "root", "class": "nccl-timeout", "onset": "2026-03-02T09:10:00.000000000Z"}
-    return {"root_cause": root, "chain": [link], "jobs": ["A"], "nodes": ["n2"], "last_seen": ONSET, **given}
+    return {"root_cause": root, "chain": [link], "jobs": ["A"], "nodes": ["n2"], "last_seen": ONSET,
+            "severity": "error", **given}  # fmt: skip
 
 
 def test_a_document_without_candidates_has_its_root_as_the_only_one() -> None:
@@ -236,4 +260,4 @@ def test_a_folder_of_any_generator_is_replayed_and_scored(tmp_path: Path) -> Non
     for scored_way in scores.values():
         figures = scored_way.figures()
         assert (figures["top1"], figures["one"], figures["healthy_hours"]) == (1.0, 1.0, 0.5)
-        assert (figures["false_alarms"], figures["onset_p95_s"]) == (0, 0.0)
+        assert (figures["false_pages"], figures["onset_p95_s"]) == (0, 0.0)

@@ -356,11 +356,11 @@ def test_the_truth_file_holds_the_truth(tmp_path: Path) -> None:
     raw = json.loads((tmp_path / "truth.json").read_text())
 
     assert msgspec.json.decode((tmp_path / "truth.json").read_bytes(), type=Truth) == truth
-    assert list(raw) == ["seed", "nodes", "start", "end", "jobs", "faults"]
+    assert list(raw) == ["seed", "nodes", "start", "end", "jobs", "faults", "gpus_per_node", "disturbances"]
     assert list(raw["jobs"][0]) == ["job", "framework", "nodes", "world_size"]
     assert list(raw["faults"][0]) == [
         "fault", "class", "also_ok", "node", "gpu", "rank", "onset", "jobs", "nodes", "verdict", "incident",
-        "names_node",
+        "names_node", "names_class",
     ]  # fmt: skip
 
 

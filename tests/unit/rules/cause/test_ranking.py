@@ -19,7 +19,7 @@ def jobs_of(signal: Signal) -> set[str]:
 
 
 def ranked(*signals: Signal) -> list[Candidate]:
-    return rank(signals, the_rules().edges_between, jobs_of)
+    return rank(signals, the_rules().edges_between, jobs_of, the_rules().cause_model)
 
 
 def classes(candidates: list[Candidate]) -> list[str]:
@@ -140,7 +140,10 @@ def test_an_explained_signal_with_more_points_comes_after_an_unexplained_one() -
     signals = [a_signal("a", 0, "n1", "A"), a_signal("b", 1, "n1", "A", **XID)]
     signals += [a_signal(name, 2, "n1", "A") for name in "cde"]
     best, second, *_ = rank(
-        signals, lambda cause, effect: (EDGE,) if (cause, effect) in edges else (), lambda signal: {signal.job}
+        signals,
+        lambda cause, effect: (EDGE,) if (cause, effect) in edges else (),
+        lambda signal: {signal.job},
+        the_rules().cause_model,
     )
     assert (best.signal.failure_class, second.signal.failure_class) == ("a", "b")
     assert second.is_explained

@@ -10,7 +10,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import RankPlacement
 from tests.support.logs import at, the_rules
-from tests.support.signals import a_match, alive
+from tests.support.signals import a_match, alive, an_xid
 
 OF_FOUR = IncidentContext(nodes_by_job={"A": ("n1", "n2", "n3", "n4")})
 
@@ -73,3 +73,9 @@ def test_a_dead_jax_task_is_blamed_on_the_node_with_its_number() -> None:
         nodes,
     )
     assert root_of(started.flush()) == ("heartbeat-timeout", "n3")
+
+
+def test_an_error_of_the_kernel_of_a_lost_peer_without_worker_lines_is_the_cause(engine: Engine) -> None:
+    lost = [a_match("nccl.peer_gone", 102, node, "A", fields={"peer": "n9:43210"}) for node in ("n2", "n3")]
+    engine.add([an_xid(74, 100, "n9", source="kernel"), *lost])
+    assert root_of(engine.flush()) == ("xid-74", "n9")

@@ -7,7 +7,7 @@ import pytest
 from epicenter.rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
 from epicenter.rules.correlate.pending import HOLD_NS
 from epicenter.rules.engine import Engine
-from epicenter.rules.model.heartbeats import Step
+from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import at, the_rules
@@ -66,6 +66,30 @@ def test_a_slow_job_has_the_time_of_two_steps_to_survive_an_exception(engine: En
     assert engine.advance(at(230)) == []
 
 
+def test_a_job_that_trains_on_after_the_notice_of_its_end_is_ended_by_it(engine: Engine) -> None:
+    notice = a_match("capacity.preemption_notice", 60, "n1", "A")
+    engine.add([notice, a_timeout(760, "n2", "A", 8)], steps(0, 30, 5))
+    (incident,) = [incident for incident in engine.flush() if incident.status == "open"]
+    assert (incident.root_cause.failure_class, incident.root_cause.node) == ("preemption-notice", "n1")
+
+
+def test_a_job_whose_progress_has_no_step_numbers_has_as_much_time(engine: Engine) -> None:
+    moves = [Advanced(at(20 * number), "default", "A", "n1") for number in range(13)]
+    engine.add([a_match("python.traceback", 185, "n1", "A")], moves)
+    assert engine.advance(at(240)) == []
+
+
+def test_a_job_that_has_made_one_step_has_two_minutes_for_the_next(engine: Engine) -> None:
+    engine.add([a_match("python.traceback", 60, "n1", "A")], [a_step(0, 50), a_step(1, 140), a_step(2, 230)])
+    assert engine.flush() == []
+
+
+def test_a_checkpoint_before_the_next_report_leaves_time_to_survive_an_exception(engine: Engine) -> None:
+    regular = [a_step(number, 20 * number) for number in range(10)]
+    engine.add([a_match("python.traceback", 181, "n1", "A")], [*regular, a_step(10, 215), a_step(11, 236)])
+    assert engine.advance(at(240)) == []
+
+
 def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_explains(engine: Engine) -> None:
     engine.add([an_xid(79, 52, "n1", job="A")], [*steps(0, 11, 0), *steps(11, 4, 55)])
     (resolved,) = engine.advance(at(80))
@@ -73,6 +97,14 @@ def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_exp
     (again,) = engine.advance(at(700))
     assert (again.incident_id, again.status, again.failure_class) == (resolved.incident_id, "open", "xid-79")
     assert history_of(again)[1:] == ["resolved: job A completed 3 more steps", "reopened: hang on job A"]
+
+
+def test_what_ends_the_job_a_minute_after_progress_resolved_an_incident_reopens_it(engine: Engine) -> None:
+    """The node of the first one has a slow clock: the steps are from before."""
+    lost = a_match("elastic.first_failure", 100, "n2", "A")
+    engine.add([lost, a_match("memory.oom_gpu", 165, "n1", "A")], steps(0, 32, 5))
+    incidents = {incident.incident_id: incident for incident in engine.flush()}
+    assert [incident.status for incident in incidents.values()] == ["open"]
 
 
 def test_a_flapping_incident_stays_open_until_it_is_quiet(engine: Engine) -> None:

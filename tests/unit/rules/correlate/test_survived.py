@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.engine import Engine
-from epicenter.rules.model.heartbeats import Alive, Step
+from epicenter.rules.model.heartbeats import Alive, PhaseBegan, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import RankPlacement
 from tests.support.logs import at, the_rules
@@ -147,7 +147,61 @@ def test_an_error_of_a_program_that_trains_on_opens_no_incident(engine: Engine, 
     assert engine.advance(at(200)) == []
 
 
+@pytest.mark.parametrize("rule", ["storage.io_error", "nfs.not_responding"])
+def test_an_error_in_an_announced_pause_waits_for_the_steps_after_it(engine: Engine, rule: str) -> None:
+    source = "kernel" if rule.startswith("nfs") else "worker"
+    caught = a_match(rule, 110, "n1", "A", source=source)
+    evaluation = [PhaseBegan(at(second), "default", "A", "n1", "evaluation") for second in range(102, 700, 30)]
+    engine.add([caught], [*on_two_nodes(), *training(100), *evaluation, *training(100, start_s=705)])
+    assert engine.advance(at(800)) == []
+
+
+def test_an_exception_that_ended_its_rank_does_not_wait_for_the_end_of_a_pause(engine: Engine) -> None:
+    text = "[rank0]: ValueError: token 70000 is out of range"
+    raised = a_match("python.exception_line", 110, "n1", "A", text=text)
+    evaluation = PhaseBegan(at(102), "default", "A", "n1", "evaluation")
+    engine.add([raised], [*on_two_nodes(), *training(100), evaluation])
+    assert roots(engine.advance(at(140)))[0] == ("python-exception", "n1")
+
+
+def test_an_error_in_a_pause_longer_than_any_opens_an_incident(engine: Engine) -> None:
+    evaluation = PhaseBegan(at(102), "default", "A", "n1", "evaluation")
+    engine.add([a_match("storage.io_error", 110, "n1", "A")], [*on_two_nodes(), *training(100), evaluation])
+    assert roots(engine.advance(at(110 + 3600)))[0] == ("block-io-error", "n1")
+
+
+def test_an_error_while_the_first_step_is_compiled_waits_for_the_steps(engine: Engine) -> None:
+    compilation = PhaseBegan(at(5), "default", "A", "n1", "compile")
+    engine.add([a_match("storage.io_error", 60, "n1", "A")], [*on_two_nodes(), compilation, *training(60, start_s=600)])
+    assert engine.advance(at(700)) == []
+
+
+def test_an_error_in_the_last_evaluation_of_a_job_that_finishes_opens_no_incident(engine: Engine) -> None:
+    evaluation = PhaseBegan(at(102), "default", "A", "n1", "evaluation")
+    matches = [a_match("storage.io_error", 110, "n1", "A"), a_match("progress.finished", 300, "n1", "A")]
+    engine.add(matches, [*on_two_nodes(), *training(100), evaluation])
+    assert engine.flush() == []
+
+
 def test_a_kernel_error_just_before_its_job_is_cancelled_stays_an_incident(engine: Engine) -> None:
     cancelled = a_match("slurm.cancelled", 102, "n1", "A")
     engine.add([a_match("nvidia.xid_31", 100, "n2", source="kernel"), cancelled], [*on_two_nodes(), *training(100)])
     assert roots(engine.flush())[0] == ("xid-31", "n2")
+
+
+def test_a_rank_that_exited_by_a_clock_that_is_slow_did_not_survive_it(engine: Engine) -> None:
+    exited = a_match("elastic.first_failure", 100, "n2", "A")
+    lost = a_match("network.connection_reset", 128, "n1", "A")
+    engine.add([exited, lost], [*on_two_nodes(), *training(126)])
+    assert roots(engine.flush())[0] == ("elastic-worker-failed", "n2")
+
+
+@pytest.mark.parametrize(("cooled_s", "root"), [(201, "hang"), (None, "cpu-thermal-throttle")])
+def test_a_processor_that_cooled_down_long_before_a_stall_did_not_cause_it(
+    engine: Engine, cooled_s: int | None, root: str
+) -> None:
+    hot = a_match("machine.cpu_throttled", 200, "n2", source="kernel")
+    cooled = [a_match("machine.cpu_cooled", cooled_s, "n2", source="kernel")] if cooled_s else []
+    hung = a_match("nccl.watchdog_timeout", 900, "n1", "A", rank=0, fields={"ran_ms": "600000"})
+    engine.add([hot, *cooled, hung], [*on_two_nodes(), *training(290)])
+    assert roots(engine.flush())[0][0] == root

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from epicenter.rules.engine import Engine
-from epicenter.rules.model.heartbeats import Alive, Heartbeat, LineCut, NodeCount, Step, WorldSize
+from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.model.heartbeats import Advanced, Alive, Heartbeat, LineCut, NodeCount, Step, WorldSize
 from epicenter.rules.model.times import NS_PER_S
 from tests.support.heartbeats import PACE_S, alive_every, earlier_attempt, of_all, phase, run, steps, verdicts
 from tests.support.logs import START_NS, at
@@ -34,6 +35,14 @@ def test_a_job_whose_cadence_is_known_has_stopped_when_a_step_is_late(
     assert fresh.advance(at(114 * pace_s + 3000)) == []
 
 
+def test_a_job_that_reports_every_tenth_step_may_pause_after_its_next_report_was_due(fresh: Engine) -> None:
+    reported = [step for step in steps(647, pace_s=6.5) if step.step % 10 == 7]
+    run(fresh, reported, 647 * 6.5 + 65 + 119.999)
+    assert verdicts(fresh) == []
+    fresh.advance(at(647 * 6.5 + 65 + 120))
+    assert verdicts(fresh) == [("hung", "", None, 647 * 6.5 + 65 + 120)]
+
+
 def test_a_job_without_a_known_cadence_gets_a_quarter_of_an_hour(fresh: Engine) -> None:
     run(fresh, steps(8), 939.9)
     assert verdicts(fresh) == []
@@ -49,6 +58,12 @@ def test_a_silence_after_a_cause_of_failures_is_no_pause(fresh: Engine) -> None:
     assert verdicts(fresh) == [("hung", "", None, 605)]
 
 
+def test_a_silence_after_an_error_that_jobs_survive_may_be_a_pause(fresh: Engine) -> None:
+    fresh.add([a_match("nvme.timeout", 590, "n1", "")], [])
+    run(fresh, [*steps(117), *alive_every("worker", "n1", 0, 585)], 640)
+    assert verdicts(fresh) == []
+
+
 def test_a_job_cancelled_while_it_may_pause_had_hung_when_it_was_silent_for_five_minutes(fresh: Engine) -> None:
     fresh.add([a_match("slurm.cancelled", 585 + 300, "n1", "A")], [])
     run(fresh, steps(117), 1000)
@@ -59,6 +74,21 @@ def test_a_job_cancelled_soon_after_its_last_step_had_not_hung(fresh: Engine) ->
     fresh.add([a_match("slurm.cancelled", 585 + 299, "n1", "A")], [])
     run(fresh, steps(117), 1000)
     assert verdicts(fresh) == [("cancelled", "", None, 884)]
+
+
+@pytest.mark.parametrize(("reports", "found"), [(5, ["hung", "cancelled"]), (4, ["cancelled"])])
+def test_a_few_slow_reports_over_five_minutes_make_a_cadence(fresh: Engine, reports: int, found: list[str]) -> None:
+    last_s = 90 * reports
+    fresh.add([a_match("slurm.cancelled", last_s + 480, "n1", "A")], [])
+    run(fresh, steps(reports, pace_s=90), last_s + 700)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == found
+
+
+def test_a_cancelled_job_without_step_numbers_has_no_last_step() -> None:
+    progress = JobProgress(0)
+    assert progress.last_step_in_words == "it reported no step"
+    progress.count(at(5))
+    assert progress.last_step_in_words == "its progress has no step numbers"
 
 
 def test_all_ranks_at_one_step_are_hung(engine: Engine) -> None:
@@ -94,6 +124,57 @@ def test_a_rank_that_lags_more_and_more_is_a_straggler_until_it_has_caught_up(en
 def test_a_job_at_a_third_of_its_pace_has_a_straggler(engine: Engine) -> None:
     run(engine, [*steps(117), *steps(160, 118, 117 * 5 + 15, pace_s=15)], 117 * 5 + 600)
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("straggler", "")]
+
+
+SLOWER = [*steps(117), *steps(160, 118, 117 * 5 + 8, pace_s=8)]
+
+
+def test_a_job_with_a_throttled_node_has_a_straggler_when_its_steps_take_half_as_long_again(engine: Engine) -> None:
+    throttled = a_match("machine.cpu_throttled", 600, "n2", "", source="kernel")
+    engine.add([throttled], alive_every("worker", "n2", 0, 580))
+    (found,) = run(engine, SLOWER, 117 * 5 + 340)
+    assert (found.root_cause.failure_class, found.root_cause.node) == ("cpu-thermal-throttle", "n2")
+
+
+def test_steps_that_take_half_as_long_again_for_no_known_reason_are_no_straggler(engine: Engine) -> None:
+    assert run(engine, SLOWER, 117 * 5 + 340) == []
+
+
+def test_a_job_that_reports_round_steps_only_is_slow_too(engine: Engine) -> None:
+    engine.add([a_match("machine.cpu_throttled", 5 * 200 + 30, "n2", "", source="kernel")])
+    engine.add([], alive_every("worker", "n2", 0, 980))
+    reported = [step for step in [*steps(200), *steps(300, 201, 1008, pace_s=8)] if step.step % 5 == 0]
+    (found,) = run(engine, reported, 1800)
+    assert (found.root_cause.failure_class, found.root_cause.node) == ("cpu-thermal-throttle", "n2")
+
+
+def test_a_throttled_node_whose_job_keeps_its_pace_is_no_straggler(engine: Engine) -> None:
+    throttled = a_match("machine.cpu_throttled", 300, "n2", "", source="kernel")
+    engine.add([throttled], alive_every("worker", "n2", 0, 580))
+    assert run(engine, steps(117), 590) == []
+
+
+def test_progress_without_step_numbers_that_becomes_rarer_is_no_straggler(engine: Engine) -> None:
+    bars = [Advanced(at(5 * number), "default", "A", "n1") for number in range(100)]
+    bars += [Advanced(at(500 + 30 * number), "default", "A", "n1") for number in range(30)]
+    run(engine, bars, 1400)
+    assert verdicts(engine) == []
+
+
+@pytest.mark.parametrize(("pace_s", "pause_s", "ahead_s"), [(5, 110, 85), (6.2, 60, 75), (6.5, 60, 87), (6.5, 80, 75)])
+def test_a_rank_with_a_fast_clock_is_no_straggler_in_pauses_nor_after_them(
+    fresh: Engine, pace_s: float, pause_s: int, ahead_s: int
+) -> None:
+    runs = (steps(100 * n + 99, 100 * n, n * (100 * pace_s + pause_s), pace_s) for n in range(6))
+    reported = [step for of_run in runs for step in of_run]
+    ranks = [replace(step, node=f"n{rank}", rank=rank) for rank in range(4) for step in reported]
+    ahead_ns = ahead_s * NS_PER_S
+    run(
+        fresh,
+        [replace(s, event_time_ns=s.event_time_ns + ahead_ns * (s.rank == 2)) for s in ranks],
+        600 * pace_s + 5 * pause_s,
+    )
+    assert "straggler" not in [verdict for verdict, *_ in verdicts(fresh)]
 
 
 def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:

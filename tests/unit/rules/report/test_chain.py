@@ -19,7 +19,7 @@ SKEW_S = CLOCK_SKEW_NS // NS_PER_S
 
 def ranked(*signals: Signal) -> list[Candidate]:
     rules = the_rules()
-    return rank(list(signals), rules.edges_between, lambda signal: {"A"}, None, rules.topology)
+    return rank(list(signals), rules.edges_between, lambda signal: {"A"}, rules.cause_model, None, rules.topology)
 
 
 def links(*signals: Signal) -> list[ChainLink]:

@@ -35,6 +35,16 @@ def an_incident(
     return report(state, the_rules(), context)
 
 
+def test_the_only_node_of_two_that_logged_is_not_the_one_that_did_not_come() -> None:
+    incident = an_incident("n0", context=IncidentContext(nodes_by_job={"7801": {"n0"}}, node_count_by_job={"7801": 2}))
+    assert incident.root_cause.node == ""
+
+
+def test_the_only_node_of_a_job_of_one_is_where_its_rendezvous_failed() -> None:
+    incident = an_incident("n0", context=IncidentContext(nodes_by_job={"7801": {"n0"}}, node_count_by_job={"7801": 1}))
+    assert incident.root_cause.node == "n0"
+
+
 def test_the_only_node_that_does_not_report_is_the_one_that_did_not_come() -> None:
     incident = an_incident("n0", "n1", "n3", context=OF_FOUR)
     assert (incident.root_cause.node, NOT_KNOWN in incident.missing) == ("n2", False)

@@ -33,7 +33,7 @@ INCIDENT_FIELDS = {
     *("candidates", "cost", "missing"),
 }
 OF_THE_STORE = {"revision", "merged_into", "history", "recurrence", "verdict", "reopened", "resolved_by"} | {
-    *("checks", "commands")
+    *("checks", "commands", "not_known")
 }
 """Fields of the stored document that the contract lacks."""
 
@@ -582,7 +582,7 @@ def test_replay_leaves_out_merged_incidents(tmp_path: Path, run: Any) -> None:
 
 def test_replay_prints_incidents_in_full(logs: Path, run: Any) -> None:
     _, out, _ = run("replay", "--full", logs)
-    assert "root cause  xid-79 on n1" in out and "confidence 98%" in out
+    assert "root cause  xid-79 on n1" in out and "confidence 99%" in out
     assert "1. Drain the node" in out
     assert "job A: last step 4 at 09:00:20, 5 s a step" in out
 
