@@ -13,6 +13,10 @@ export function drawGrids() {
   }
 }
 
+export function redrawGrids() {
+  for (const element of document.querySelectorAll("[data-grid]")) grids.get(element)?.redraw();
+}
+
 class Grid {
   constructor(element) {
     this.address = element.dataset.grid;
@@ -32,11 +36,15 @@ class Grid {
   }
 
   async load() {
+    this.isOutdated = true;
     if (this.isLoading) return;
     this.isLoading = true;
     try {
-      const answer = await fetch(this.address);
-      if (answer.ok) this.show(await answer.json());
+      while (this.isOutdated) {
+        this.isOutdated = false;
+        const answer = await fetch(this.address);
+        if (answer.ok) this.show(await answer.json());
+      }
     } catch {
       // No connection: the header shows it, and the next event retries.
     } finally {
@@ -50,6 +58,10 @@ class Grid {
     this.bad.sort((a, b) => ranks.state[a] - ranks.state[b] || a - b);
     this.button.hidden = !this.bad.length;
     this.at = Math.min(this.at, ranks.rank.length - 1);
+    this.redraw();
+  }
+
+  redraw() {
     this.layOut();
     if (this.at >= 0) this.description.textContent = this.describe(this.at);
   }
@@ -150,19 +162,18 @@ class Grid {
 
   key(event) {
     const last = this.row.length - 1;
-    const wanted = {
-      ArrowRight: () => Math.min(this.at + 1, last),
-      ArrowLeft: () => Math.max(this.at - 1, 0),
-      ArrowDown: () => this.inRow(this.row[this.at] + 1),
-      ArrowUp: () => this.inRow(this.row[this.at] - 1),
-      Home: () => 0,
-      End: () => last,
+    const action = {
+      b: () => this.chooseNextBad(),
+      ArrowRight: () => this.choose(Math.min(this.at + 1, last)),
+      ArrowLeft: () => this.choose(Math.max(this.at - 1, 0)),
+      ArrowDown: () => this.choose(this.inRow(this.row[this.at] + 1)),
+      ArrowUp: () => this.choose(this.inRow(this.row[this.at] - 1)),
+      Home: () => this.choose(0),
+      End: () => this.choose(last),
     }[event.key];
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "b") return this.chooseNextBad();
-    if (!wanted) return;
+    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    this.choose(wanted());
+    action();
   }
 
   // The cell of a row that is nearest to the chosen one; the chosen one if there is no such row.

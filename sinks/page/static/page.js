@@ -1,7 +1,7 @@
 // Keeps an open page up to date and handles its buttons and keys. Everything comes from this server.
 
 import { followFilters } from "./filters.js";
-import { drawGrids } from "./grid.js";
+import { drawGrids, redrawGrids } from "./grid.js";
 
 const find = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -338,7 +338,7 @@ function toggleTheme() {
   const theme = isDark ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
   localStorage.setItem("theme", theme);
-  drawGrids();
+  redrawGrids();
 }
 
 document.addEventListener("click", (event) => {
@@ -395,9 +395,9 @@ const KEYS = {
 
 let before = "";
 document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, textarea, select, dialog, canvas");
+  const isTyping = event.target.closest("input, textarea, select, dialog");
   if (event.key === "Escape" && event.target.matches("[data-search]")) event.target.blur();
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (isTyping || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   const isArrow = event.key.startsWith("Arrow");
   const action = KEYS[`${before} ${event.key}`.trim()] ?? KEYS[event.key];
   before = event.key === "g" ? "g" : "";
