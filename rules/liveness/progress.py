@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, takewhile
-from statistics import fmean
 from typing import Final
 
 import msgspec
@@ -42,15 +40,6 @@ SETTLED_NS: Final = 3600 * NS_PER_S
 """After this many steps and this time, a job is assumed to have shown every kind of pause."""
 
 BUFFERED_GAP_NS: Final = 10 * NS_PER_S
-SLOW_REPORTS: Final = 10
-SLOW_NS: Final = 120 * NS_PER_S
-SLOW_TIMES: Final = 2.5
-EXPLAINED_SLOW_REPORTS: Final = 5
-EXPLAINED_SLOW_TIMES: Final = 1.4
-SLOWED_FOR_NS: Final = 1800 * NS_PER_S
-"""For this long after a line that explains slow steps, such as a throttled processor, less slowness is enough."""
-
-
 _DIGITS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 80)
 ROUND_PERIODS: Final = tuple(digits * 10**power for power in range(8) for digits in _DIGITS if digits * 10**power >= 20)
 """Usual numbers of steps between checkpoints or evaluations."""
@@ -163,12 +152,6 @@ class JobProgress(msgspec.Struct):
         """Record that the job has ended, complete (`is_finished`) or not."""
         self.has_ended, self.has_finished = True, is_finished
 
-    def slow_down(self, time_ns: int) -> None:
-        """Record that a line explains slow steps."""
-        if time_ns > self.slowed_ns + SLOWED_FOR_NS:
-            self.slowed_since_ns = time_ns
-        self.slowed_ns = max(time_ns, self.slowed_ns)
-
     def begin_phase(self, phase: str, time_ns: int) -> None:
         """Record that a checkpoint, an evaluation or a compilation begins, advances or ends (`AFTER`)."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
@@ -196,7 +179,7 @@ class JobProgress(msgspec.Struct):
     @property
     def pace_ns(self) -> int | None:
         """Median time per step in ns; None until enough steps were seen."""
-        return _median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
+        return median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
 
     @property
     def may_only_pause_until_ns(self) -> int:
@@ -209,7 +192,7 @@ class JobProgress(msgspec.Struct):
     @property
     def reports_every_ns(self) -> int:
         """The median time from one reported step to the next; 0 before the second."""
-        return _median(self.gaps_ns)
+        return median(self.gaps_ns)
 
     @property
     def longest_gap_ns(self) -> int:
@@ -219,7 +202,7 @@ class JobProgress(msgspec.Struct):
     @property
     def is_buffered(self) -> bool:
         """Whether its steps come in bursts, with long gaps between them."""
-        return self.steps_in_report > 2 and len(self.gaps_ns) > 1 and _median(self.gaps_ns) >= BUFFERED_GAP_NS
+        return self.steps_in_report > 2 and len(self.gaps_ns) > 1 and median(self.gaps_ns) >= BUFFERED_GAP_NS
 
     @property
     def is_trusted(self) -> bool:
@@ -232,48 +215,6 @@ class JobProgress(msgspec.Struct):
     def is_settled(self) -> bool:
         """Whether it was watched for long enough to have shown its pauses."""
         return self.seen_steps >= STEPS_TO_SETTLE and self.seen_ns >= SETTLED_NS
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether all its newest steps, over minutes, took well longer than before."""
-        if len(self.paces_ns) < PACES_TO_TRUST or self.paces_ns[-1] < self._slow_times * min(self.paces_ns):
-            return False
-        reports = self._reports_to_be_slow
-        newest, before = self.paces_ns[-reports:], self.paces_ns[:-reports]
-        if sum(self.gaps_ns[-reports:]) < SLOW_NS or len(before) < PACES_TO_TRUST:
-            return False
-        thirds = (newest[part * reports // 3 : (part + 1) * reports // 3] for part in range(3))
-        is_even = min(map(fmean, thirds)) >= self._slow_times * _median(before)
-        return is_even and (self.is_slowed or not self.is_counted)
-
-    @property
-    def is_slowed(self) -> bool:
-        """Whether a line explains slow steps."""
-        return self.slowed_ns > self.reported_ns - SLOWED_FOR_NS
-
-    @property
-    def usual_pace_ns(self) -> int:
-        """The median time per step before the newest minutes."""
-        return _median(self.paces_ns[: -self._reports_to_be_slow])
-
-    @property
-    def slow_since_ns(self) -> int:
-        """When the newest run of slow steps began; soon after that a line may explain it."""
-        least_ns = self._slow_times * self.usual_pace_ns
-        slow = list(takewhile(lambda pace_ns: pace_ns >= least_ns, reversed(self.paces_ns)))
-        since_ns = self.reported_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.reported_ns
-        return self.slowed_since_ns if since_ns < self.slowed_since_ns <= since_ns + SLOW_NS else since_ns
-
-    @property
-    def _slow_times(self) -> float:
-        return EXPLAINED_SLOW_TIMES if self.is_slowed else SLOW_TIMES
-
-    @property
-    def _reports_to_be_slow(self) -> int:
-        """The newest reports that last for minutes; enough of them where no line explains slow steps."""
-        spans_ns = accumulate(reversed(self.gaps_ns))
-        reports = 1 + sum(1 for _ in takewhile(lambda span_ns: span_ns < SLOW_NS, spans_ns))
-        return max(reports, EXPLAINED_SLOW_REPORTS if self.is_slowed else SLOW_REPORTS)
 
     @property
     def stall_due_ns(self) -> int | None:
@@ -293,7 +234,7 @@ class JobProgress(msgspec.Struct):
 
     def patience_ns(self) -> int:
         """How long after its last step the job may pause, in ns."""
-        gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
+        gap_ns, longest_ns = median(self.gaps_ns), max(self.gaps_ns, default=0)
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
         longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
         if self.is_after_root_cause:
@@ -314,13 +255,13 @@ class JobProgress(msgspec.Struct):
     @property
     def usual_stride(self) -> int:
         """The usual number of steps from one report to the next."""
-        return max(1, _median(self.strides))
+        return max(1, median(self.strides))
 
     def late_ns(self) -> int:
         """How long after its last step the next report is late if there is no pause, in ns."""
-        pace_ns, gap_ns = self.pace_ns or 0, _median(self.gaps_ns)
+        pace_ns, gap_ns = self.pace_ns or 0, median(self.gaps_ns)
         next_ns = pace_ns if gap_ns < 2 * REPORT_NS else gap_ns
-        return next_ns + max(MIN_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
+        return next_ns + max(MIN_SLACK_NS, 3 * pace_ns, next_ns if median(self.strides) > 1 else 0)
 
     def sentence(self) -> str:
         """The evidence for the stop, as a sentence."""
@@ -370,8 +311,8 @@ class JobProgress(msgspec.Struct):
     def _record_gap(self, gap_ns: int, stride: int, step: int) -> None:
         self.seen_steps, self.seen_ns = self.seen_steps + stride, self.seen_ns + gap_ns
         self._record_pause(gap_ns, step)
-        usual_ns = _median(self.gaps_ns)
-        usual_stride = max(1, _median(self.strides))
+        usual_ns = median(self.gaps_ns)
+        usual_stride = max(1, median(self.strides))
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
         at_round = self._periods_between(self.written_reported_step, step + usual_stride)
         self.long_gaps = self.long_gaps + 1 if is_long and not self._is_in_phase else 0
@@ -407,5 +348,6 @@ class JobProgress(msgspec.Struct):
         return [period for period in ROUND_PERIODS if period <= last and last // period > (first - 1) // period]
 
 
-def _median(numbers: Sequence[int]) -> int:
+def median(numbers: Sequence[int]) -> int:
+    """The upper of the middle numbers; 0 of none."""
     return sorted(numbers)[len(numbers) // 2] if numbers else 0

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from epicenter.rules.liveness import slowness
 from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_steps
 from epicenter.rules.liveness.declared import Declared
 from epicenter.rules.liveness.job_state import ADVANCING, CANCELLATIONS
@@ -151,7 +152,7 @@ class LivenessWatch(Declared):
         """A line reported what slows down steps of these jobs."""
         for key in (job_key(cluster, job, "") for job in jobs):
             if watch := self.jobs.get(key):
-                watch.progress.slow_down(time_ns)
+                slowness.explain(watch.progress, time_ns)
 
     def is_recovering(self, cluster: str, job: str, node: str = "") -> bool:
         """Whether a further step of the job counts as recovery: not while a straggler holds it back."""
