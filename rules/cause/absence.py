@@ -77,13 +77,15 @@ class _Group:
 
 
 def _likely(expected: Sequence[int], absent: Set[int], node_of: NodeOf) -> tuple[int, ...]:
-    """The absent ranks without those that only chance explains: first whole nodes, then a few single ranks."""
+    """The absent ranks without those that only chance explains: whole nodes, and single ranks if all are few."""
     groups = _groups(expected, absent, node_of)
     sizes = Counter(len(group.expected) for group in groups if group.node)
     usual = max(sizes, key=lambda size: (sizes[size], size), default=1)
     lacking = [group for group in groups if group.absent]
     if len(lacking) > 1:
-        lacking = [group for group in lacking if _is_whole(group, usual)] or _few(lacking, len(expected))
+        whole = [group for group in lacking if _is_whole(group, usual)]
+        single = _few([group for group in lacking if group not in whole], len(expected))
+        lacking = whole + single if len(whole) + len(single) <= MAX_SCATTERED else whole
     ranks = sorted(rank for group in lacking for rank in group.absent)
     is_scattered = len(lacking) > MAX_SCATTERED and not _are_adjacent(ranks, expected)
     return () if is_scattered else tuple(ranks)

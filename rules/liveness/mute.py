@@ -12,6 +12,9 @@ REPORTS_TO_COUNT: Final = 3
 STEPS_WITHOUT: Final = 3
 """A job that completes this many more steps than a node reports still has that node."""
 
+MUTE_CHANCE: Final = 0.05
+"""Pauses of a node's streams before the job's last step that are less likely than this are a dead shipper's."""
+
 
 def mute_nodes(watch: JobWatch, streams: Mapping[str, NodeStreams]) -> frozenset[str]:
     """The nodes of the job without lines since well before its last step."""
@@ -43,11 +46,9 @@ def _without_newest_steps(watch: JobWatch) -> set[str]:
 
 
 def _is_lost(of_node: NodeStreams, last_step_ns: int, nodes: int) -> bool:
-    """Whether its kernel log had stopped too, or many lines of either show that more should have come."""
+    """Whether its workers' lines are overdue, or its kernel's had stopped too and chance explains neither."""
     kernel, worker = of_node.kernel, of_node.worker
     if worker.is_overdue(last_step_ns, nodes):
         return True
-    if not kernel.newest or kernel.newest[-1] >= last_step_ns // BUCKET_NS:
-        return False
-    is_without_both = worker.newest[-1] <= kernel.newest[-1] and kernel.is_overdue(last_step_ns, nodes)
-    return is_without_both or of_node.is_lost(last_step_ns, nodes)
+    of_kernel, of_worker = kernel.chance_of_pause(last_step_ns), worker.chance_of_pause(last_step_ns)
+    return of_kernel < 1 and of_kernel * of_worker <= MUTE_CHANCE

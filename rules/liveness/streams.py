@@ -62,6 +62,12 @@ class Stream(msgspec.Struct, array_like=True):
         longest = max(self.longest_gap, whole[-1] - whole[-2])
         return Cadence(count, (whole[-1] - self.first) / (count - 1), longest, whole[-1])
 
+    def chance_of_pause(self, now_ns: int) -> float:
+        """The chance of a pause as long as the present one: 1 in n if it is the longest of n, else taken as 1."""
+        cadence = self.cadence(now_ns)
+        is_longest = cadence is not None and now_ns // BUCKET_NS - cadence.last > cadence.longest_gap
+        return 1 / cadence.buckets if cadence and is_longest else 1.0
+
     def is_overdue(self, now_ns: int, streams: int, learnt: int = LEARNT_HEARTBEATS) -> bool:
         """Whether it has had no lines for longer than chance explains, as one of `streams`; false until learnt.
 

@@ -108,11 +108,12 @@ class Verdict(msgspec.Struct, frozen=True):
 def verdict_of(ranked: Sequence[Signal]) -> str:
     """The verdict of an incident with these signals, likeliest cause first; empty if no logs are missing.
 
-    A line that names the cause outranks a mere hang.
+    What happened on another node than the cause's is not the verdict. A line that names the cause outranks a mere hang.
     """
-    silences = [signal.fields["verdict"] for signal in ranked if signal.position is None and "verdict" in signal.fields]
-    named_by_line = _VERDICT_OF_CLASS.get(ranked[0].failure_class, "")
-    best = max(silences, key=lambda verdict: STRENGTH.get(verdict, 0), default="")
+    cause, silences = ranked[0], [signal for signal in ranked if signal.position is None and "verdict" in signal.fields]
+    named_by_line = _VERDICT_OF_CLASS.get(cause.failure_class, "")
+    near = [signal.fields["verdict"] for signal in silences if not cause.node or signal.node in ("", cause.node)]
+    best = max(near, key=lambda verdict: STRENGTH.get(verdict, 0), default=HUNG if silences else "")
     return named_by_line if best in ("", HUNG) and named_by_line else best
 
 

@@ -85,6 +85,11 @@ def test_a_rank_that_never_spoke_is_not_absent_where_the_others_printed_banners(
     assert found(first_ranks(16) - {40}, 16, Sources(placed=placed, silent_nodes=frozenset({"n5"}))).ranks == (40,)
 
 
-def test_whole_nodes_come_before_single_ranks() -> None:
+def test_whole_nodes_come_before_scattered_ranks() -> None:
     silent = set(range(40, 48))
     assert found(world(16) - silent - {3, 77}, 16).ranks == tuple(sorted(silent))
+
+
+def test_a_single_rank_is_absent_next_to_one_whole_node() -> None:
+    silent = set(range(40, 48))
+    assert found(world(16) - silent - {77}, 16).ranks == (*sorted(silent), 77)
