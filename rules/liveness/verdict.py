@@ -148,7 +148,7 @@ def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Fi
     return (
         _silent_node(watch, active, now_ns)
         or _cut_line(watch.progress, active, now_ns)
-        or _rank_behind(watch, mute)
+        or _rank_behind(watch, mute, now_ns)
         or _silent_workers(watch, active, now_ns)
         or _hung(watch)
     )
@@ -218,7 +218,7 @@ def _cut_line(progress: JobProgress, active: Mapping[str, NodeStreams], now_ns: 
     return None
 
 
-def _rank_behind(watch: JobWatch, mute: Collection[str]) -> Finding | None:
+def _rank_behind(watch: JobWatch, mute: Collection[str], now_ns: int) -> Finding | None:
     """One rank, or the ranks of one node, that had kept up and now lack the step that the others have.
 
     One that always reports later than the others has a fast clock.
@@ -230,7 +230,8 @@ def _rank_behind(watch: JobWatch, mute: Collection[str]) -> Finding | None:
     lowest = min(behind, key=lambda member: (member.step, member.step_ns, -1 if member.rank is None else member.rank))
     ahead_ns = max(member.step_ns for member in members if member.step == watch.progress.last_step)
     rank = lowest.rank if len(behind) == 1 else None
-    if lowest.step_ns > ahead_ns and lowest.abreast_ns < recent_since_ns(watch.progress):
+    is_in_time = lowest.step_ns > min(ahead_ns, now_ns - watch.progress.late_ns())
+    if is_in_time and lowest.abreast_ns < recent_since_ns(watch.progress):
         return None
     who = who_of(lowest.node, rank)
     others, last = len(members) - len(behind), watch.progress.last_step

@@ -177,6 +177,13 @@ def test_a_rank_with_a_fast_clock_is_no_straggler_in_pauses_nor_after_them(
     assert "straggler" not in [verdict for verdict, *_ in verdicts(fresh)]
 
 
+def test_a_rank_with_a_fast_clock_is_not_dead_when_its_last_steps_are_still_to_come(fresh: Engine) -> None:
+    ahead_s = {1: 19.0, 2: 37.5}
+    fresh.add([a_match("nvidia.xid_79", 590, "n0", "")], [])
+    run(fresh, [s for r in range(6) for s in steps(117, start_s=ahead_s.get(r, 0), node=f"n{r}", rank=r)], 700)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == ["hung"]
+
+
 def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
     streams = [
         alive
