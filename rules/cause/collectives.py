@@ -160,6 +160,13 @@ class CollectiveTable(msgspec.Struct):
             self.row_count -= len(self.rows_by_group.pop(dropped_key))
 
 
+def names(report: Signal, signal: Signal) -> bool:
+    """Whether a report names the rank of a signal of its job as the one that the others wait for."""
+    if signal.rank is None or report.job != signal.job or NAMING_FIELDS.keys().isdisjoint(report.fields):
+        return False
+    return any(signal.rank in ranks_in(report.fields.get(field, "")) for field in NAMING_FIELDS)
+
+
 def group_key(job: str, group: str) -> str:
     """The key of a process group of a job; keys sort by job, then group."""
     return f"{job}{_BREAK}{group}"

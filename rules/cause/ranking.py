@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from epicenter.rules.cause.collectives import NAMING_FIELDS, names
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
 from epicenter.rules.cause.survival import Span, Trained, is_over, is_survived
@@ -94,10 +95,12 @@ def rank(
     A signal that another one explains is the best only if all are explained, or are warnings that explain nothing.
     """
 
-    past = _past(signals, survival)
+    past, awaited = _past(signals, survival), _named_later(signals)
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
         if not explains(cause, effect, edge, jobs_of, topology):
+            return False
+        if cause.failure_class in WAITING_CLASSES and effect.signal_id in awaited:
             return False
         is_ruled_out = past.get(cause.signal_id) in _RULED_OUT
         return not (is_ruled_out or (lost and effect.node == lost.node and lost.is_felt_by(cause)))
@@ -179,7 +182,7 @@ class Relations:
         if not edges:
             return False
         least_ns = effects[0].onset_ns - causes[-1].onset_ns
-        most_ns = effects[-1].onset_ns - causes[0].onset_ns + max(map(_unsure_ns, effects))
+        most_ns = max(effect.event_time_ns for effect in effects) - causes[0].onset_ns
         return any(
             explains(cause, effect, edge, self._jobs_of, self._topology) and not self._is_survived(cause)
             for edge in edges
@@ -197,7 +200,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
     lag_ns = effect.onset_ns - cause.onset_ns
     return (
         lag_ns <= edge.within
-        and edge.earliest_ns(_skew_ns(cause, effect)) - _unsure_ns(effect) <= lag_ns
+        and edge.earliest_ns(_skew_ns(cause, effect)) - _unsure_ns(cause, effect) <= lag_ns
         and cause.severity != "info"
         and cause.role not in _EXPLAINS_NOTHING
         and not cause.is_foreign
@@ -205,6 +208,13 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
         and not is_over(cause, effect.onset_ns)
         and in_scope(cause, effect, edge.scope, jobs_of, topology)
     )
+
+
+def _named_later(signals: Sequence[Signal]) -> set[str]:
+    """The ids of signals whose rank a report names afterwards: then others waited for it, and it for nobody."""
+    reports = [signal for signal in signals if not NAMING_FIELDS.keys().isdisjoint(signal.fields)]
+    pairs = ((signal, report) for signal in signals for report in reports)
+    return {s.signal_id for s, report in pairs if report.event_time_ns > s.event_time_ns and names(report, s)}
 
 
 def _skew_ns(cause: Signal, effect: Signal) -> int:
@@ -215,9 +225,13 @@ def _skew_ns(cause: Signal, effect: Signal) -> int:
     return OUT_OF_TURN_NS if is_one_clock and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
 
 
-def _unsure_ns(effect: Signal) -> int:
-    """A failure noticed by waiting began at some time between the last sign of life and its report."""
-    return effect.event_time_ns - effect.onset_ns if effect.failure_class in NOTICED_BY_WAITING else 0
+def _unsure_ns(cause: Signal, effect: Signal) -> int:
+    """A failure noticed by waiting began at some time between the last sign of life and its report.
+
+    Where a report names the cause's rank, only the report shows the order: clocks of nodes differ.
+    """
+    is_unsure = effect.failure_class in NOTICED_BY_WAITING or names(effect, cause)
+    return effect.event_time_ns - effect.onset_ns if is_unsure else 0
 
 
 def _kind(signal: Signal) -> tuple[str, str]:
