@@ -68,8 +68,8 @@ class JobProgress(msgspec.Struct):
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
-    comes from a slower rank. One repeated later comes from a job that went back to a checkpoint: a new attempt, whose
-    cadence is learnt anew.
+    comes from a slower rank. One repeated later by the same rank comes from a job that went back to a checkpoint: a new
+    attempt, whose cadence is learnt anew.
     """
 
     floor_ns: int
@@ -131,13 +131,13 @@ class JobProgress(msgspec.Struct):
         self.is_counted = True
         return is_further
 
-    def step(self, step: int, time_ns: int) -> bool:
-        """Record a completed step; true if the job advanced."""
+    def step(self, step: int, time_ns: int, is_catching_up: bool = False) -> bool:
+        """Record a completed step; true if the job advanced. `is_catching_up`: it is new to the rank that reports it."""
         if self.is_counted:
             self._begin_again()
             self.written_last_step, self.is_counted = -1, False
         if step <= self.written_last_step:
-            if self._is_soon(time_ns):
+            if is_catching_up or self._is_soon(time_ns):
                 return False
             self._begin_again()
         if self.written_reported_step < 0 or time_ns - self.reported_ns >= REPORT_NS:

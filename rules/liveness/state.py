@@ -128,12 +128,14 @@ class JobWatch(msgspec.Struct):
     def step(self, heartbeat: Step) -> bool:
         """Record a step; true if the job advanced."""
         step, attempt, last_step_ns = heartbeat.step, self.progress.attempt, self.progress.last_step_ns
-        is_further = self.progress.step(step, heartbeat.event_time_ns)
+        key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
+        member = self.members.get(key)
+        is_catching_up = member is not None and step > member.step
+        is_further = self.progress.step(step, heartbeat.event_time_ns, is_catching_up)
         if self.progress.attempt != attempt:
             self.members.clear()
             self.attempt_ns, self.earlier_step_ns = heartbeat.event_time_ns, last_step_ns
-        key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
-        member = self.members.get(key)
+            member = None
         if member is None:
             member = self.members[key] = Member(heartbeat.node, heartbeat.rank)
         if step > member.step or not member.reports:

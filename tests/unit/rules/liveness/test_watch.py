@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from epicenter.rules.engine import Engine
 from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.liveness.state import new_watch
 from epicenter.rules.model.heartbeats import Advanced, Alive, Heartbeat, LineCut, NodeCount, Step, WorldSize
 from epicenter.rules.model.times import NS_PER_S
 from tests.support.heartbeats import PACE_S, alive_every, earlier_attempt, of_all, phase, run, steps, verdicts
@@ -175,6 +176,16 @@ def test_a_rank_with_a_fast_clock_is_no_straggler_in_pauses_nor_after_them(
         600 * pace_s + 5 * pause_s,
     )
     assert "straggler" not in [verdict for verdict, *_ in verdicts(fresh)]
+
+
+def test_the_steps_of_a_fast_clock_are_no_restart_after_the_others_stopped() -> None:
+    watch = new_watch(steps(1)[0])
+    ranks = [*steps(117, node="n1", rank=1), *steps(117, start_s=180, node="n2", rank=2)]
+    for step in sorted(ranks, key=lambda step: step.event_time_ns):
+        watch.step(step)
+    assert watch.progress.attempt == 1
+    watch.step(steps(80, 80, 900, node="n2", rank=2)[0])
+    assert watch.progress.attempt == 2
 
 
 def test_a_rank_with_a_fast_clock_is_not_dead_when_its_last_steps_are_still_to_come(fresh: Engine) -> None:
