@@ -74,13 +74,15 @@ def _heat(cluster: Cluster, case: Case) -> Process:
 
 
 def _expired_upstream(cluster: Cluster, case: Case) -> Process:
-    """The job that prepares the data fails for its credential; the training job finds no data ten minutes later."""
+    """The job that prepares the data fails for its credential; the training job misses the data minutes later."""
     preparing = cluster.jobs[-1] if cluster.jobs[-1] is not case.job else None
-    if preparing is not None and not preparing.is_over:
-        cluster.start(all_raise(cluster, preparing, TOKEN))
-        yield 420.0
-    missing = f"FileNotFoundError: [Errno 2] No such file or directory: '/datasets/{case.job.job_id}/shard_00412.bin'"
-    yield from all_raise(cluster, case.job, missing if preparing is not None else TOKEN)
+    if preparing is None or preparing.is_over:
+        yield from all_raise(cluster, case.job, TOKEN)
+        return
+    cluster.start(all_raise(cluster, preparing, TOKEN))
+    yield 420.0
+    shard = f"/datasets/{preparing.job_id}/shard_00412.bin"
+    yield from all_raise(cluster, case.job, f"FileNotFoundError: [Errno 2] No such file or directory: '{shard}'")
 
 
 KINDS: Final = (
