@@ -150,6 +150,11 @@ class Correlator(msgspec.Struct):
         for signal in incident.signals():
             self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
 
+    def leave_behind(self, key: str, time_ns: int) -> None:
+        """A job begins again: what happens to it from now on reopens no incident that was resolved before."""
+        for incident in self.resolved.values():
+            incident.is_restarted |= key in incident.keys and incident.resolved_ns <= time_ns
+
     def clear(self, signal: Signal, classes: Collection[str]) -> list[IncidentState]:
         """A line reports that failures of these classes are over on its node: the incidents that this ends."""
         key, time_ns = f"{KERNEL}/{signal.cluster}/{signal.node}", signal.event_time_ns

@@ -71,8 +71,10 @@ class Lifecycle(msgspec.Struct):
 
     def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
         """A job advanced: resolve and return the incidents that this ends. A step from before one came late."""
-        over = []
-        for incident_id in list(self.correlator.by_key.get(f"{JOB}/{heartbeat.cluster}/{heartbeat.job}", ())):
+        over, key = [], f"{JOB}/{heartbeat.cluster}/{heartbeat.job}"
+        if is_restart:
+            self.correlator.leave_behind(key, heartbeat.event_time_ns)
+        for incident_id in list(self.correlator.by_key.get(key, ())):
             incident = self.correlator.open[incident_id]
             if heartbeat.event_time_ns < incident.first_onset_ns:
                 continue
