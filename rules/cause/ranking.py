@@ -211,7 +211,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
 
 
 def _named_later(signals: Sequence[Signal]) -> set[str]:
-    """The ids of signals whose rank a report names afterwards: then others waited for it, and it for nobody."""
+    """The ids of signals whose rank a report names afterwards: then others waited for it, and it for none."""
     reports = [signal for signal in signals if not NAMING_FIELDS.keys().isdisjoint(signal.fields)]
     pairs = ((signal, report) for signal in signals for report in reports)
     return {s.signal_id for s, report in pairs if report.event_time_ns > s.event_time_ns and names(report, s)}
@@ -288,9 +288,12 @@ def _past(signals: Sequence[Signal], survival: Survival) -> dict[str, ReasonKind
 
 
 def _is_over_before(signal: Signal, others: Sequence[Signal]) -> bool:
-    """Whether other failures began after it was over, and none while it lasted."""
+    """Whether other failures began after it was over, and none while it lasted; or the same elsewhere, for good."""
     if not signal.cleared_ns:
         return False
+    again = [other for other in others if other.failure_class == signal.failure_class and not other.cleared_ns]
+    if any(other.onset_ns > signal.cleared_ns for other in again):
+        return True
     onsets_ns = [other.onset_ns for other in others if other.failure_class != signal.failure_class]
     later_ns = [onset_ns for onset_ns in onsets_ns if onset_ns >= signal.onset_ns]
     return bool(later_ns) and is_over(signal, min(later_ns))

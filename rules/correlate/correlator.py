@@ -49,10 +49,12 @@ MAX_SKEW_NS: Final = 90 * NS_PER_S
 
 SAME_MOMENT_NS: Final = 600 * NS_PER_S
 ENDED_BEFORE_NS: Final = 5 * NS_PER_S
+REASON_WITHIN_NS: Final = 30 * NS_PER_S
 ENDED_FOR_NS: Final = 600 * NS_PER_S
 
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
+_SCHEDULERS = ("slurm", "kubernetes")
 
 
 class Correlator(msgspec.Struct):
@@ -240,10 +242,12 @@ class Correlator(msgspec.Struct):
         return dropped
 
     def _follows_an_end(self, signal: Signal, jobs: set[str]) -> bool:
+        """Whether a job ended just before. A scheduler's reason may come after the plain cancellation."""
         if is_hard(signal):
             return False
         ends_ns = [self.ended_ns_by_job.get(f"{JOB}/{signal.cluster}/{job}", 0) for job in jobs]
-        return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
+        since_ns = REASON_WITHIN_NS if _is_a_scheduler_s_reason(signal) else -ENDED_BEFORE_NS
+        return any(since_ns <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
 
     def _add_late(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> list[IncidentState]:
         """Add evidence to a resolved incident, which stays resolved."""
@@ -331,6 +335,10 @@ class Correlator(msgspec.Struct):
             holders.pop(incident.incident_id, None)
             if not holders:
                 del self.by_key[key]
+
+
+def _is_a_scheduler_s_reason(signal: Signal) -> bool:
+    return signal.role == "root" and vocabulary().family(signal.failure_class) in _SCHEDULERS
 
 
 def _is_of_a_kernel(incident: IncidentState) -> bool:

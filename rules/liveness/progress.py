@@ -132,7 +132,7 @@ class JobProgress(msgspec.Struct):
         return is_further
 
     def step(self, step: int, time_ns: int, is_catching_up: bool = False) -> bool:
-        """Record a completed step; true if the job advanced. `is_catching_up`: it is new to the rank that reports it."""
+        """Record a completed step; true if the job advanced. `is_catching_up`: it is new to its rank."""
         if self.is_counted:
             self._begin_again()
             self.written_last_step, self.is_counted = -1, False

@@ -58,7 +58,8 @@ def _is_explained(progress: JobProgress) -> bool:
 
 
 def _slow_times(progress: JobProgress) -> float:
-    return EXPLAINED_SLOW_TIMES if _is_explained(progress) else SLOW_TIMES
+    """How slow is slow. Lost lines make progress without step numbers look slow too."""
+    return EXPLAINED_SLOW_TIMES if _is_explained(progress) and not progress.is_counted else SLOW_TIMES
 
 
 def _reports_to_be_slow(progress: JobProgress) -> int:

@@ -80,6 +80,12 @@ def test_lines_of_a_cancelled_job_while_it_ends_are_no_failure() -> None:
     assert correlated(reset, cancelled, exception) == []
 
 
+def test_a_scheduler_s_reason_after_its_plain_cancellation_is_a_failure_but_not_long_after_the_end() -> None:
+    cancelled = a_signal("slurm-cancelled", 100, "n1", "A", role="teardown")
+    assert len(correlated(cancelled, a_signal("slurm-preempted", 103, "n1", "A", role="root"))) == 1
+    assert correlated(cancelled, a_signal("slurm-preempted", 160, "n1", "A", role="root")) == []
+
+
 def test_an_error_well_before_a_cancellation_or_long_after_is_a_failure() -> None:
     cancelled = a_signal("slurm-cancelled", 100, "n1", "A", role="teardown")
     assert len(correlated(a_signal("python-exception", 90, "n1", "A"), cancelled)) == 1

@@ -56,7 +56,14 @@ def test_a_link_that_healed_minutes_before_is_not_the_cause_of_a_failure_elsewhe
     assert roots(engine.flush()) == [("elastic-worker-failed", "n2")]
 
 
-def test_a_link_that_x_down_when_its_job_stopped_is_the_cause_of_a_failure_elsewhere(engine: Engine) -> None:
+def test_a_link_that_healed_gives_way_to_one_that_failed_for_good_on_another_node(engine: Engine) -> None:
+    healed = [a_match("nic.link_down", 98, "n1"), a_match("nic.link_up", 101, "n1")]
+    failure = a_match("elastic.first_failure", 140, "n2", "A")
+    engine.add([*healed, a_match("nic.link_down", 120, "n2"), failure], [*on_two_nodes(), *training(95)])
+    assert roots(engine.flush()) == [("nic-link-down", "n2")]
+
+
+def test_a_link_that_was_down_when_its_job_stopped_is_the_cause_of_a_failure_elsewhere(engine: Engine) -> None:
     failure = a_match("elastic.first_failure", 402, "n2", "A")
     engine.add([a_match("nic.link_down", 398, "n1"), failure], [*on_two_nodes(), *training(400)])
     assert roots(engine.flush()) == [("nic-link-down", "n1")]
