@@ -63,10 +63,17 @@ class Stream(msgspec.Struct, array_like=True):
         return Cadence(count, (whole[-1] - self.first) / (count - 1), longest, whole[-1])
 
     def chance_of_pause(self, now_ns: int) -> float:
-        """The chance of a pause as long as the present one: 1 in n if it is the longest of n, else taken as 1."""
+        """The chance of a pause as long as the present one: 1 if it is not the longest of n, else 1 in n, or less.
+
+        Less where it is far longer than the others: of lines at random, a pause exceeds `pause` with the chance
+        `(seen / (seen + pause)) ** gaps` after so many gaps over the time `seen`.
+        """
         cadence = self.cadence(now_ns)
-        is_longest = cadence is not None and now_ns // BUCKET_NS - cadence.last > cadence.longest_gap
-        return 1 / cadence.buckets if cadence and is_longest else 1.0
+        if cadence is None or (pause := now_ns // BUCKET_NS - cadence.last) <= cadence.longest_gap:
+            return 1.0
+        gaps = cadence.buckets - 1
+        seen = gaps * cadence.mean_gap
+        return min(1 / cadence.buckets, (seen / (seen + pause)) ** gaps)
 
     def is_overdue(self, now_ns: int, streams: int, learnt: int = LEARNT_HEARTBEATS) -> bool:
         """Whether it has had no lines for longer than chance explains, as one of `streams`; false until learnt.

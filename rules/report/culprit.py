@@ -13,7 +13,8 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
 
-AWAITING_RULES: Final = ("store.rendezvous_timeout", "store.socket_timeout", "jax.barrier_timeout")
+RENDEZVOUS_RULE: Final = "store.rendezvous_timeout"
+AWAITING_RULES: Final = (RENDEZVOUS_RULE, "store.socket_timeout", "jax.barrier_timeout")
 """Rules of stores and barriers: where several nodes report it, they came themselves and wait for another."""
 
 
@@ -49,12 +50,17 @@ def outlier_of(signal: Signal, context: IncidentContext) -> Outlier | None:
 
 
 def reports_absence(state: IncidentState, signal: Signal, context: IncidentContext = NO_CONTEXT) -> bool:
-    """Whether nodes report that another did not come, or does not answer: several, or while one never logged."""
+    """Whether nodes report that another did not come, or does not answer: several, or while one never logged.
+
+    The only node of a job that logs and gives up on the rendezvous waited for others too.
+    """
     if signal.rule not in AWAITING_RULES or not signal.node:
         return False
     heard = len(context.nodes_by_job.get(signal.job, ()))
-    is_one_missing = context.node_count_by_job.get(signal.job, 0) > heard > 0
-    return is_one_missing or bool(nodes_alike(state, signal) or unheard_nodes(state, signal, context))
+    nodes = context.node_count_by_job.get(signal.job, 0)
+    is_one_missing = nodes > heard > 0
+    is_alone = signal.rule == RENDEZVOUS_RULE and heard == 1 != nodes
+    return is_one_missing or is_alone or bool(nodes_alike(state, signal) or unheard_nodes(state, signal, context))
 
 
 def _absent_nodes(state: IncidentState, signal: Signal, context: IncidentContext) -> list[str]:

@@ -40,6 +40,11 @@ def test_the_only_node_of_two_that_logged_is_not_the_one_that_did_not_come() -> 
     assert incident.root_cause.node == ""
 
 
+def test_the_only_node_that_logged_is_not_the_one_that_did_not_come_to_a_rendezvous_of_unknown_size() -> None:
+    incident = an_incident("n0", context=IncidentContext(nodes_by_job={"7801": {"n0"}}))
+    assert incident.root_cause.node == ""
+
+
 def test_the_only_node_of_a_job_of_one_is_where_its_rendezvous_failed() -> None:
     incident = an_incident("n0", context=IncidentContext(nodes_by_job={"7801": {"n0"}}, node_count_by_job={"7801": 1}))
     assert incident.root_cause.node == "n0"
