@@ -12,7 +12,7 @@ from itertools import islice
 from epicenter.rules.cause.collectives import NAMING_FIELDS, names
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
-from epicenter.rules.cause.survival import Span, Trained, is_over, is_survived
+from epicenter.rules.cause.survival import Span, Trained, is_called_a_warning, is_over, is_survived
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.cause.witnesses import Accused
 from epicenter.rules.event_time.ordering import onset_order
@@ -96,11 +96,14 @@ def rank(
     """
 
     past, awaited = _past(signals, survival), _named_later(signals)
+    warned = {signal.signal_id for signal in signals if is_called_a_warning(signal)}
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
         if not explains(cause, effect, edge, jobs_of, topology):
             return False
         if cause.failure_class in WAITING_CLASSES and effect.signal_id in awaited:
+            return False
+        if cause.signal_id in warned and cause.node != effect.node:
             return False
         is_ruled_out = past.get(cause.signal_id) in _RULED_OUT
         return not (is_ruled_out or (lost and effect.node == lost.node and lost.is_felt_by(cause)))
@@ -317,7 +320,7 @@ def _weigh_cut_tracebacks(candidates: Sequence[Candidate]) -> None:
 
 
 def _is_warning(signal: Signal) -> bool:
-    return signal.severity not in ERRORS
+    return signal.severity not in ERRORS or is_called_a_warning(signal)
 
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from functools import cache
 from typing import Final
@@ -20,6 +21,9 @@ NOT_TRAINED: Final = (0, 0)
 """The span of a job that is not known to have trained."""
 
 MARGIN_NS: Final = 2 * CLOCK_SKEW_NS
+_WARNING: Final = re.compile(r"(?:[^\s:]{1,40}[\s:]+){0,4}?[\[(<]?(?:WARN|WARNING)\b|W\d{4} [\d:.]{8,18} ")
+"""Level first, or after a time and a name, as Python's logging writes it; or glog's letter."""
+
 _FAMILIES_OF_NODES = ("nvidia", "amd", "machine", "kernel")
 BROKEN_NODE_MARGIN_NS: Final = 120 * NS_PER_S
 """A node's clock may be off this far: what breaks a node or GPU for good is not ruled out sooner."""
@@ -47,6 +51,11 @@ def is_outlasted(signal: Signal, spans: Collection[Span]) -> bool:
         and vocabulary().is_latent(signal.failure_class)
         and all(since_ns <= signal.event_time_ns < until_ns - BROKEN_NODE_MARGIN_NS for since_ns, until_ns in spans)
     )
+
+
+def is_called_a_warning(signal: Signal) -> bool:
+    """Whether the program that prints it calls it a warning, as of a read that it tries again: it goes on itself."""
+    return signal.source == "worker" and bool(_WARNING.match(signal.text))
 
 
 def cleared(signal: Signal, node: str, time_ns: int) -> Signal:

@@ -9,7 +9,7 @@ from epicenter.rules.model.heartbeats import Alive, PhaseBegan, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import RankPlacement
 from tests.support.logs import at, the_rules
-from tests.support.signals import a_match, a_step, alive, an_xid
+from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
 
 PACE_S = 5
 
@@ -61,6 +61,13 @@ def test_a_link_that_healed_gives_way_to_one_that_failed_for_good_on_another_nod
     failure = a_match("elastic.first_failure", 140, "n2", "A")
     engine.add([*healed, a_match("nic.link_down", 120, "n2"), failure], [*on_two_nodes(), *training(95)])
     assert roots(engine.flush()) == [("nic-link-down", "n2")]
+
+
+def test_what_a_program_calls_a_warning_does_not_stop_the_ranks_of_other_nodes(engine: Engine) -> None:
+    text = "WARNING:data.reader:shard 01268: [Errno 5] Input/output error, reading again"
+    failed_read = a_match("storage.io_error", 98, "n1", "A", text)
+    engine.add([failed_read, a_timeout(710, "n2", "A", 1)], [*on_two_nodes(), *training(100)])
+    assert roots(engine.flush()) == [("hang", "")]
 
 
 def test_a_link_that_was_down_when_its_job_stopped_is_the_cause_of_a_failure_elsewhere(engine: Engine) -> None:
