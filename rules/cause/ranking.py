@@ -214,7 +214,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
 
 
 def _named_later(signals: Sequence[Signal]) -> set[str]:
-    """The ids of signals whose rank a report names afterwards: then others waited for it, and it for none."""
+    """The ids of signals whose rank a report names afterwards: then the others waited for it."""
     reports = [signal for signal in signals if not NAMING_FIELDS.keys().isdisjoint(signal.fields)]
     pairs = ((signal, report) for signal in signals for report in reports)
     return {s.signal_id for s, report in pairs if report.event_time_ns > s.event_time_ns and names(report, s)}

@@ -54,7 +54,7 @@ def is_outlasted(signal: Signal, spans: Collection[Span]) -> bool:
 
 
 def is_called_a_warning(signal: Signal) -> bool:
-    """Whether the program that prints it calls it a warning, as of a read that it tries again: it goes on itself."""
+    """Whether the program that prints it calls it a warning, as for a read that it tries again: it continues."""
     return signal.source == "worker" and bool(_WARNING.match(signal.text))
 
 

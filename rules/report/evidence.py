@@ -17,11 +17,13 @@ from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.model.job_names import job_in_words
+from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 from epicenter.rules.report.culprit import culprit_of, outlier_of
 from epicenter.rules.report.reason_text import reason_texts
 
 MAX_CANDIDATES: Final = 5
 _MAX_SHOWN_RANKS: Final = 8
+_MAX_SHOWN_NODES: Final = 3
 
 
 def answers_of(
@@ -71,7 +73,11 @@ def _cause(candidate: Candidate, share: float) -> RankedCause:
 
 
 def missing(
-    state: IncidentState, ranked: Sequence[Candidate], suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
+    state: IncidentState,
+    ranked: Sequence[Candidate],
+    suspects: Suspects | None,
+    context: IncidentContext = NO_CONTEXT,
+    topology: Topology = NO_TOPOLOGY,
 ) -> tuple[str, ...]:
     """The evidence that is missing for certainty, a sentence each; empty if none is known to be missing."""
     root = ranked[0].signal
@@ -85,6 +91,7 @@ def missing(
         *([] if node or not root.node else ["no line says which node did not come: only those that waited for it"]),
         *_unseen_ranks(state, context),
         *_cut_logs(state, context),
+        *_unlisted_nodes(state, topology),
         *_uncounted(state),
     )
 
@@ -154,6 +161,15 @@ def _cut_logs(state: IncidentState, context: IncidentContext) -> list[str]:
 def cut_nodes(state: IncidentState, context: IncidentContext) -> list[str]:
     """The incident's nodes where a log is cut off within a line."""
     return sorted(state.nodes & set(context.cut_nodes or ()))
+
+
+def _unlisted_nodes(state: IncidentState, topology: Topology) -> list[str]:
+    unlisted = sorted(state.nodes - topology.by_node.keys()) if topology.by_node else []
+    if not unlisted:
+        return []
+    rest = len(unlisted) - _MAX_SHOWN_NODES
+    shown = ", ".join(unlisted[:_MAX_SHOWN_NODES]) + (f" and {rest:,} more" if rest > 0 else "")
+    return [f"the topology file does not list {shown}: what is shared with other nodes is not known"]
 
 
 def _uncounted(state: IncidentState) -> list[str]:

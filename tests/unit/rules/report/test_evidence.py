@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 import pytest
@@ -12,6 +13,7 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.topology import Topology
 from epicenter.rules.report.evidence import MAX_CANDIDATES
 from epicenter.rules.report.report import report
 from tests.support.logs import at, the_rules
@@ -45,6 +47,24 @@ def test_time_outs_alone_name_the_rank_that_is_not_among_them() -> None:
     assert incident.title.endswith("; rank 5 (n1) never reported")
     assert len(incident.candidates) == 1
     assert "only waiting was observed: no line shows why rank 5 did not arrive" in incident.missing
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_shown"),
+    [
+        ((), False),
+        (("n0", "n1"), False),
+        (("n0", "n7"), True),
+    ],
+)
+def test_a_topology_that_does_not_list_a_node_x(listed: tuple[str, ...], is_shown: bool) -> None:
+    topology = Topology({node: {"rack": frozenset({"r1"})} for node in listed})
+    state = IncidentState("00000000000000a1", "default")
+    for signal in timeouts(0, 1, 2, 3, 4, 6, 7):
+        state.add(signal, {"A"})
+    incident = report(state, dataclasses.replace(the_rules(), topology=topology))
+    sentence = "the topology file does not list n1: what is shared with other nodes is not known"
+    assert (sentence in incident.missing) is is_shown
 
 
 def test_an_error_on_the_suspect_s_node_gains_confidence() -> None:
