@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -63,17 +64,17 @@ class Attempts(msgspec.Struct):
 
 
 def recurrence(earlier: Sequence[Attempt], now: Attempt) -> Recurrence | None:
-    """What the runs have in common; None if this is the first failure."""
+    """What most of the runs have in common; None if this is the first failure."""
     if not earlier:
         return None
     runs = [*earlier, now]
-    nodes = set.intersection(*(set(run.nodes) for run in runs))
+    times_suspected = Counter(node for run in runs for node in run.nodes)
     steps = [run.step for run in runs if run.step is not None]
     is_near = len(steps) == len(runs) and max(steps) - min(steps) <= NEAR * max(steps)
     return Recurrence(
         attempts=len(runs),
         near_step=sorted(steps)[len(steps) // 2] if is_near else None,
         classes=tuple(dict.fromkeys(run.failure_class for run in runs)),
-        nodes=tuple(sorted(nodes)),
+        nodes=tuple(sorted(node for node, times in times_suspected.items() if 2 * times > len(runs))),
         incidents=tuple(run.incident_id for run in earlier),
     )

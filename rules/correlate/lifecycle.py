@@ -147,7 +147,8 @@ class Lifecycle(msgspec.Struct):
     ) -> None:
         self.correlator.resolve(incident, time_ns, resolution, why)
         incident.has_timer = False
-        for job in sorted(incident.jobs):
+        has_ended_a_run = resolution is not Resolution.PROGRESS or incident.is_restarted
+        for job in sorted(incident.jobs) if has_ended_a_run else ():
             self.attempts.add(f"{incident.cluster}/{job}", attempt_of(incident, time_ns))
 
 

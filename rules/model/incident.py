@@ -151,7 +151,7 @@ class Change(msgspec.Struct, frozen=True):
 
 class Recurrence(msgspec.Struct, frozen=True):
     """The job has failed before. `near_step` is given if all runs, this one included, failed near one step; `nodes`
-    were suspected every time; `incidents` are the earlier ones, oldest first.
+    were suspected in most of them; `incidents` are the earlier ones, oldest first.
     """
 
     attempts: int

@@ -173,6 +173,6 @@ def recurrence_of(recurrence: Recurrence) -> list[str]:
     near = f", each time near step {recurrence.near_step}" if recurrence.near_step is not None else ""
     nodes = ", ".join(recurrence.nodes)
     sentences = [f"This job has failed {recurrence.attempts} times{near}."]
-    sentences += [f"These nodes were involved every time: {nodes}."] if nodes else []
+    sentences += [f"These nodes were involved in most of them: {nodes}."] if nodes else []
     sentences += [f"Earlier incidents: {', '.join(recurrence.incidents)}."] if recurrence.incidents else []
     return sentences

@@ -137,6 +137,26 @@ def test_a_job_that_fails_every_run_near_the_same_step_recurs(engine: Engine) ->
     assert last.recurrence.classes == ("xid-79", "oom-gpu", "xid-31")
 
 
+def test_a_node_recurs_that_most_failures_that_ended_a_run_suspect(engine: Engine) -> None:
+    failures = [an_xid(79, 1000 * run + 60, node, job="A") for run, node in enumerate(("n3", "n7", "n7"))]
+    incidents: list[Incident] = []
+    for run, failure in enumerate(failures):
+        engine.add([failure], steps(4090, 12, 1000 * run))
+        incidents += engine.advance(at(1000 * run + 900))
+    recurrence = incidents[-1].recurrence
+    assert recurrence is not None
+    assert (recurrence.attempts, recurrence.nodes) == (3, ("n7",))
+
+
+def test_a_failure_after_which_the_same_run_trained_on_is_no_failed_run(engine: Engine) -> None:
+    engine.add([a_match("memory.oom_gpu", 30, "n3", "A"), an_xid(79, 300, "n7", job="A")], steps(0, 60, 0))
+    found = {incident.incident_id: incident for incident in engine.advance(at(400))}
+    assert [(incident.status, incident.recurrence) for incident in found.values()] == [
+        ("resolved", None),
+        ("open", None),
+    ]
+
+
 def test_the_first_failure_of_a_job_has_no_recurrence(engine: Engine) -> None:
     engine.add([an_xid(79, 60, "n7", job="A")], steps(0, 12, 0))
     (incident,) = engine.advance(at(100))
