@@ -130,7 +130,7 @@ class JobWatch(msgspec.Struct):
         step, attempt, last_step_ns = heartbeat.step, self.progress.attempt, self.progress.last_step_ns
         key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
         member = self.members.get(key)
-        is_catching_up = member is not None and step > member.step
+        is_catching_up = member is not None and (step > member.step or heartbeat.event_time_ns == member.step_ns)
         is_further = self.progress.step(step, heartbeat.event_time_ns, is_catching_up)
         if self.progress.attempt != attempt:
             self.members.clear()

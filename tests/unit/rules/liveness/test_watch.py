@@ -178,10 +178,11 @@ def test_a_rank_with_a_fast_clock_is_no_straggler_in_pauses_nor_after_them(
     assert "straggler" not in [verdict for verdict, *_ in verdicts(fresh)]
 
 
-def test_the_steps_of_a_fast_clock_are_no_restart_after_the_others_stopped() -> None:
+@pytest.mark.parametrize("deliveries", [1, 2])
+def test_the_steps_of_a_fast_clock_are_no_restart_after_the_others_stopped(deliveries: int) -> None:
     watch = new_watch(steps(1)[0])
     ranks = [*steps(117, node="n1", rank=1), *steps(117, start_s=180, node="n2", rank=2)]
-    for step in sorted(ranks, key=lambda step: step.event_time_ns):
+    for step in sorted(ranks * deliveries, key=lambda step: step.event_time_ns):
         watch.step(step)
     assert watch.progress.attempt == 1
     watch.step(steps(80, 80, 900, node="n2", rank=2)[0])
