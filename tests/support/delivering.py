@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from aiokafka.errors import KafkaConnectionError
@@ -13,6 +13,7 @@ from epicenter.rules.model.ledger import Delivery
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.notify.load import Alerts
+from epicenter.sinks.notify.target import Target
 from epicenter.stream.alerts.dispatcher import Dispatcher
 from epicenter.stream.alerts.journal import FileJournal, Records
 from tests.support.planning import NOW_NS, SILENT_RULE
@@ -98,6 +99,7 @@ class Worker:
         self._file = folder / "alerts.sqlite"
         self._kill = kill
         self._dispatcher: Dispatcher | None = None
+        self._targets: Mapping[str, Target] = {}
 
     async def play(self, revisions: Iterable[tuple[float, Incident]], until_s: float) -> None:
         """Revisions, each at its second; then continue until all is delivered, or until `until_s`."""
@@ -137,16 +139,22 @@ class Worker:
             if self._dispatcher is None:
                 self.starts += 1
                 journal = MortalJournal(self._file, self._kill)
-                targets = self._alerts.make_targets(self.clock)
+                self._targets = self._alerts.make_targets(self.clock)
                 rules = self._alerts.routing
-                opened = Dispatcher(rules, targets, _is_liveness, journal, self.ledger, self.clock)
+                opened = Dispatcher(rules, self._targets, _is_liveness, journal, self.ledger, self.clock)
                 await opened.open()
                 self._dispatcher = opened
             await act(self._dispatcher)  # type: ignore[misc]
         except Killed:
             self._dispatcher = None
+            await self._close_sockets()
             return False
         return True
+
+    async def _close_sockets(self) -> None:
+        """The kernel closes those of a killed process."""
+        for target in self._targets.values():
+            await target.close()
 
 
 async def _deliver(dispatcher: Dispatcher) -> None:
