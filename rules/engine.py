@@ -52,6 +52,9 @@ KILLED_TASKS: Final = ("slurm.task_killed",)
 CONTROLLERS: Final = ("scheduler",)
 """Sources whose lines come from another node than the job's."""
 
+NAMES_PROCESSES: Final = ("kernel", "kubernetes")
+"""Sources whose lines name processes or pods, not only those of jobs."""
+
 MAX_KEPT_WINDOWED: Final = 10_000
 
 
@@ -243,8 +246,8 @@ class Engine:
         of_line = self._with_host(signal_of(self._rules, match))
         signal = completed(of_line, placement, match.event.pod)
         signal = signal if signal.node == of_line.node else self._with_host(signal)
-        if signal.source == "kernel":
-            signal = with_owner(signal, correlator.jobs_of, placement.pids_of)
+        if signal.source in NAMES_PROCESSES:
+            signal = with_owner(signal, correlator.jobs_of, placement.pids_of, liveness.has_logged)
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)
             return

@@ -101,11 +101,12 @@ def _of_envelope(origin: Origin, identity: Identity) -> Origin:
     """The origin of an envelope in a file.
 
     Envelopes that name no writer, as Docker's, are all of one container. Other files of envelopes say nothing about
-    them, except that a job's own file holds the lines of its program.
+    them, except that a file named after a job (`slurm-7877.out`) holds the lines of its program.
     """
     if names_no_writer(identity):
         return origin
-    return Origin(job=origin.job) if is_named_job(origin.job) else _PLAIN
+    is_named_after_job = is_named_job(origin.job) and origin.job in origin.log.rpartition("/")[2]
+    return Origin(job=origin.job) if is_named_after_job else _PLAIN
 
 
 def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:

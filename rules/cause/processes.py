@@ -1,4 +1,4 @@
-"""Whose process a kernel line is about: one of a job's, or one that only shares the node."""
+"""Whose process or pod a line is about: one of a job's, or one that only shares the node."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from epicenter.rules.packs.vocabulary import vocabulary
 PidsOf = Callable[[str, str, str], Collection[int]]
 """The process ids that a job's ranks on a node printed, by cluster, job and node."""
 
+HasLogged = Callable[[str, str], bool]
+"""Whether lines of a job have come, by cluster and job."""
+
 FOREIGN_SEVERITY: Final = "warning"
 """The most severe that the failure of a process outside the jobs can be: it opens no incident."""
 
@@ -25,14 +28,24 @@ _OF_TRAINING: Final = re.compile(
     r"(?i)(?:python|pt_|torch|ray\b|ray::|train|pretrain|finetune|deepspeed|accelerate|megatron|nemo|jax|vllm|sglang"
     r"|trtllm|tritonserver|mpi|orted|prted|hydra|srun|slurmstepd|nccl|all_reduce|model|worker|java|julia|horovod)"
 )
+_OF_THE_NODE: Final = re.compile(
+    r"(?:kworker|jbd2|xfs|kswapd|khugepaged|kcompactd|nfs|rpc|ll_|ldlm|ptlrpc|md\d|dm|txg|z_|irq/|rcu|ksoftirqd|mlx5|ib_"
+    r"|nv|dcgm|flush|writeback|ceph|beegfs|mount|systemd|containerd|dockerd|kubelet|slurm)"
+)
+"""Programs that hang where the node itself has trouble: threads of the kernel, and those that run the node."""
+
 _SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
 
 
-def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf) -> Signal:
-    """The signal; if it is about a process that is none of its node's jobs', marked so and at most a warning."""
-    if signal.source != "kernel" or signal.failure_class not in vocabulary().of_process:
+def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, has_logged: HasLogged) -> Signal:
+    """The signal; if it is about a process or pod that is none of the jobs', marked so and at most a warning."""
+    if signal.failure_class not in vocabulary().of_process:
         return signal
-    if not _is_foreign(signal, jobs_of(signal), pids_of):
+    if signal.source == "kernel":
+        is_foreign = _is_foreign(signal, jobs_of(signal), pids_of)
+    else:
+        is_foreign = signal.source == "kubernetes" and not has_logged(signal.cluster, signal.job)
+    if not is_foreign:
         return signal
     severity = min(signal.severity, FOREIGN_SEVERITY, key=SEVERITIES.index)
     return msgspec.structs.replace(signal, severity=severity, is_foreign=True)
@@ -41,9 +54,9 @@ def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf) -> Signal:
 def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
     """Whether its cgroup is another job's, or neither its name nor its process id is known of a job."""
     comm = signal.fields.get("comm", "")
-    if not (jobs and comm):
+    if not comm or (signal.failure_class == "hung-task" and _OF_THE_NODE.match(comm)):
         return False
-    if owner := _SLURM_JOB.search(signal.fields.get("cgroup", "")):
+    if jobs and (owner := _SLURM_JOB.search(signal.fields.get("cgroup", ""))):
         return owner[1] not in jobs
     pids = {pid for job in jobs for pid in pids_of(signal.cluster, job, signal.node)}
     if _pid(signal) in pids:

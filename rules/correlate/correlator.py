@@ -55,6 +55,7 @@ ENDED_FOR_NS: Final = 600 * NS_PER_S
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
 _SCHEDULERS = ("slurm", "kubernetes")
+_NEVER_CANCELLED = ("cuda", "memory")
 
 
 class Correlator(msgspec.Struct):
@@ -235,8 +236,10 @@ class Correlator(msgspec.Struct):
                 del self.ended_ns_by_job[next(iter(self.ended_ns_by_job))]
             of_job = (self.open[incident_id] for incident_id in self.by_key.get(key, ()))
             pending = [incident for incident in of_job if incident.pending_until_ns and not _is_of_a_kernel(incident)]
-            began_ns = 0 if signal.role == "finished" else signal.event_time_ns - ENDED_BEFORE_NS
-            dropped += [incident for incident in pending if incident.first_onset_ns >= began_ns]
+            if signal.role != "finished":
+                began_ns = signal.event_time_ns - ENDED_BEFORE_NS
+                pending = [i for i in pending if i.first_onset_ns >= began_ns and _may_follow_a_cancellation(i)]
+            dropped += pending
         for incident in dropped:
             self.drop(incident)
         return dropped
@@ -343,6 +346,11 @@ def _is_a_scheduler_s_reason(signal: Signal) -> bool:
 
 def _is_of_a_kernel(incident: IncidentState) -> bool:
     return any(map(is_hard, incident.signals()))
+
+
+def _may_follow_a_cancellation(incident: IncidentState) -> bool:
+    """Whether its errors may be those of programs that were told to stop."""
+    return not any(vocabulary().family(name) in _NEVER_CANCELLED for name in incident.signals_by_class)
 
 
 def _age(incident: IncidentState) -> tuple[int, str]:

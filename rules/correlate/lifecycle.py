@@ -32,8 +32,8 @@ STEPS_TO_SURVIVE: Final = 2
 """A job that makes this many steps after a lone error has survived it."""
 
 MAX_HOLD_NS: Final = 300 * NS_PER_S
-MAX_PENDING_NS: Final = 900 * NS_PER_S
-"""While its jobs may pause, a lone error stays pending for at most this long."""
+MAX_PENDING_NS: Final = 1800 * NS_PER_S
+"""While its jobs may pause, or still write, a lone error stays pending for at most this long."""
 
 MAX_SHOWN_TEXT: Final = 160
 

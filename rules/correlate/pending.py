@@ -14,23 +14,40 @@ from epicenter.rules.packs.vocabulary import vocabulary
 HOLD_NS: Final = 10 * NS_PER_S
 """How long a lone error stays pending at least: a successful retry or a cancellation may follow at once."""
 
-_CLASSES: Final = ("python-exception", "connection-reset", "socket-timeout", "hf-hub-download-fail")
-_FAMILIES: Final = ("storage", "environment")
+_CLASSES: Final = (
+    *("python-exception", "import-error", "subprocess-fail", "connection-reset", "socket-timeout"),
+    "hf-hub-download-fail",
+)
+_FAMILIES: Final = ("storage", "environment", "cuda", "memory", "serving")
 _UNCAUGHT: Final = re.compile(r"\[rank\d{1,6}\]: \S")
+_FIRST_FRAME: Final = re.compile(r'File "(?P<path>[^"\n]+)", line \d+, in (?P<function>\S+)')
+_MODULE: Final = "<module>"
 _SOURCES_OF_JOBS: Final = ("worker", "any", "")
 
 
 def is_soft(signal: Signal) -> bool:
     """Whether a job may well survive it."""
-    if signal.source == "kernel":
+    if is_of_a_node(signal):
         return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
     is_of_a_job = signal.source in _SOURCES_OF_JOBS and signal.severity != "critical"
     return is_of_a_job and _is_of_a_program(signal.failure_class)
 
 
+def is_of_a_node(signal: Signal) -> bool:
+    """Whether the kernel reports it, or a program of the node, as one that manages its links."""
+    return is_hard(signal) or (not signal.job and vocabulary().family(signal.failure_class) == "network")
+
+
 def is_uncaught(signal: Signal) -> bool:
-    """Whether it is an exception that ended its rank: `_distributed_excepthook` of PyTorch names the rank before it."""
-    return signal.failure_class == "python-exception" and bool(_UNCAUGHT.match(signal.text))
+    """Whether it is an exception that ended its process.
+
+    `_distributed_excepthook` of PyTorch names the rank before each line. Any other traceback begins at the module that
+    was run, or in `runpy`; that of an exception which a function caught begins in this function.
+    """
+    if signal.failure_class == "python-exception" and _UNCAUGHT.match(signal.text):
+        return True
+    first = next(filter(None, map(_FIRST_FRAME.search, signal.block)), None)
+    return first is not None and (first["function"] == _MODULE or first["path"] == "<frozen runpy>")
 
 
 def is_hard(signal: Signal) -> bool:
@@ -42,4 +59,4 @@ def is_hard(signal: Signal) -> bool:
 def _is_of_a_program(failure_class: str) -> bool:
     known = vocabulary()
     is_survivable = failure_class in _CLASSES or known.family(failure_class) in _FAMILIES
-    return is_survivable and not known.is_latent(failure_class)
+    return is_survivable and not known.is_latent(failure_class) and failure_class not in known.ends_its_process

@@ -33,6 +33,7 @@ from epicenter.rules.liveness.verdict import (
     FAILED,
     FINISHED,
     HUNG,
+    QUIET_START_NS,
     SHIPPER_SILENT,
     STRENGTH,
     Finding,
@@ -56,6 +57,9 @@ from epicenter.rules.model.ledger import JobEnd
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
+
+STILL_WRITES_NS: Final = 30 * NS_PER_S
+"""A job that wrote a line within this time is alive."""
 
 INACTIVE_NS: Final = 3600 * NS_PER_S
 """A job without a step for this long is not checked again until its next step."""
@@ -98,9 +102,12 @@ class LivenessWatch(Declared):
         return reports * watch.progress.reports_every_ns + watch.progress.longest_gap_ns if watch else 0
 
     def next_expected_ns(self, cluster: str, job: str) -> int:
-        """Until when a job may make no step, as usual or as a line announced; 0 if that is unknown."""
+        """Until when a job may make no step: as usual, as a line announced, as it starts, or as it still writes."""
         watch = self.jobs.get(job_key(cluster, job, ""))
-        return watch.progress.next_expected_ns if watch else 0
+        if watch is None or watch.progress.has_ended or watch.progress.is_stalled:
+            return 0
+        writes_within_ns = STILL_WRITES_NS if watch.progress.last_step_ns else QUIET_START_NS
+        return max(watch.progress.next_expected_ns, watch.last_seen_ns + writes_within_ns)
 
     def trained(self, cluster: str, job: str) -> tuple[int, int]:
         """From when until when a job trained in its newest attempt, its newest report left out; (0, 0) if unknown."""
@@ -158,6 +165,11 @@ class LivenessWatch(Declared):
         """Whether a further step of the job counts as recovery: not while a straggler holds it back."""
         watch = self.jobs.get(job_key(cluster, job, node))
         return watch is None or not watch.is_straggling
+
+    def has_logged(self, cluster: str, job: str) -> bool:
+        """Whether workers of the job have logged."""
+        watch = self.jobs.get(job_key(cluster, job, ""))
+        return watch is not None and bool(watch.nodes)
 
     def was_cancelled(self, cluster: str, job: str) -> bool:
         """Whether the scheduler has ended the job or its step: from then on it kills the tasks that still run."""

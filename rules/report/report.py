@@ -14,6 +14,7 @@ from epicenter.rules.cause.ranking import Candidate, rank
 from epicenter.rules.cause.suspects import Suspects, strongest_suspects
 from epicenter.rules.cause.witnesses import accused
 from epicenter.rules.correlate.attempts import Attempt, recurrence
+from epicenter.rules.correlate.pending import is_of_a_node, is_soft
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.verdict import verdict_of
@@ -26,7 +27,7 @@ from epicenter.rules.model.incident import (
     RankedCause,
     RootCause,
 )
-from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.signals import ERRORS, SEVERITIES, Signal
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -44,7 +45,8 @@ from epicenter.rules.report.steps import filled_steps
 from epicenter.rules.report.title import title_of
 
 MAX_BLOCK_LENGTH: Final = 16_000
-INTENDED_SEVERITY: Final = "warning"
+UNHARMFUL_SEVERITY: Final = "warning"
+REBOOT_CLASS: Final = "node-reboot"
 
 
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
@@ -99,9 +101,19 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
 
 
 def _severity(state: IncidentState, root: Signal) -> str:
-    """That of its worst signal; at most a warning where a scheduler did what it should."""
+    """That of its worst signal; at most a warning where a scheduler did what it should, or where no job suffers."""
     is_intended = root.failure_class in vocabulary().intended
-    return min(state.severity, INTENDED_SEVERITY, key=SEVERITIES.index) if is_intended else state.severity
+    needs_no_page = is_intended or not _hurts_a_job(state)
+    return min(state.severity, UNHARMFUL_SEVERITY, key=SEVERITIES.index) if needs_no_page else state.severity
+
+
+def _hurts_a_job(state: IncidentState) -> bool:
+    """Whether it is more than what a node reports and jobs may survive, or a node without a job that boots."""
+    errors = (signal for signal in state.signals() if signal.severity in ERRORS)
+    return any(
+        not (is_of_a_node(signal) and is_soft(signal)) and not (signal.failure_class == REBOOT_CLASS and not state.jobs)
+        for signal in errors
+    )
 
 
 def ranked_signals(

@@ -181,7 +181,10 @@ def test_lines_after_an_incident_do_not_change_it() -> None:
     ]
     kernel = Alive(at(12), "default", "", "n4", source="kernel")
     heartbeats = [alive(0, "A", "n1"), alive(0, "A", "n2"), *cut, kernel, alive(11, "A", "n3")]
-    failures = [*(a_timeout(10, "n1", "A", rank, 5) for rank in range(3)), a_match("memory.oom_gpu", 10, "n4", "B")]
+    failures = [
+        *(a_timeout(10, "n1", "A", rank, 5) for rank in range(3)),
+        a_match("cuda.illegal_access", 10, "n4", "B"),
+    ]
 
     def reported(until_s: float) -> list[Incident]:
         engine = Engine(the_rules())

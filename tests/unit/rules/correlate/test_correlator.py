@@ -89,7 +89,7 @@ def test_a_signal_that_links_two_incidents_merges_them() -> None:
 def test_a_consequence_opens_no_incident_but_joins_one(role: str) -> None:
     cancelled = a_signal("slurm-cancelled", 2, "n1", "A", role=role, severity="critical")
     assert correlated(cancelled) == []
-    (incident,) = correlated(a_signal("oom-gpu", 1, "n1", "A"), cancelled)
+    (incident,) = correlated(a_signal("cuda-illegal-access", 1, "n1", "A"), cancelled)
     assert incident.signal_count == 2
 
 

@@ -149,7 +149,7 @@ def test_a_node_recurs_that_most_failures_that_ended_a_run_suspect(engine: Engin
 
 
 def test_a_failure_after_which_the_same_run_trained_on_is_no_failed_run(engine: Engine) -> None:
-    engine.add([a_match("memory.oom_gpu", 30, "n3", "A"), an_xid(79, 300, "n7", job="A")], steps(0, 60, 0))
+    engine.add([a_match("cuda.illegal_access", 30, "n3", "A"), an_xid(79, 300, "n7", job="A")], steps(0, 60, 0))
     found = {incident.incident_id: incident for incident in engine.advance(at(400))}
     assert [(incident.status, incident.recurrence) for incident in found.values()] == [
         ("resolved", None),
