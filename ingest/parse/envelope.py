@@ -15,6 +15,7 @@ import orjson
 from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
 from epicenter.ingest.parse.identity import Identity, identity_of, names_no_writer
 from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
+from epicenter.ingest.parse.kube_event import printed_event
 from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
 from epicenter.rules.errors import DeadLetterKind, RecordError
@@ -68,6 +69,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     """
     fields = _fields(record.value, must_be_json=False)
     text = _text_of(fields, record.value).rstrip("\r\n")
+    fields = {**fields, **printed_event(text)}
     line = text.lstrip("\r\n\0")
     peeled = peel(line)
     heads = _heads(line, peeled)
@@ -93,6 +95,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         pod=identity.pod if identity.is_cluster_event else identity.pod or peeled.pod,
         container=identity.container or peeled.container,
         log="" if peeled.host else origin.log,
+        address=identity.address,
     )
     return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())
 
@@ -216,21 +219,18 @@ def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], record: RawReco
 
 
 def _rank(identity: Identity, peeled: Peeled, origin: Origin) -> int | None:
-    """The stated rank, else that of a prefix, of srun's task, of the pod's index or of the file.
+    """The stated rank, else that of a prefix, of c10d's header, of srun's task, of the pod's index or of the file.
 
     A task is a rank if the line and its file name no other; a pod's index is the rank of its first process.
     """
-    task = None if peeled.task is None else _rank_of_task(peeled.task, peeled.body, origin)
-    for value in (identity.rank, peeled.rank, task, identity.pod_index, origin.rank):
+    task = peeled.task if origin.tasks_are_ranks else None
+    may_be_another = peeled.task is not None or bool(identity.pod_index)
+    of_c10d = _RANK_OF_C10D.search(peeled.body) if may_be_another else None
+    stated = (identity.rank, peeled.rank, of_c10d[1] if of_c10d else None)
+    for value in (*stated, task, identity.pod_index, origin.rank):
         if value is not None and (rank := _number(value)) is not None:
             return rank
     return None
-
-
-def _rank_of_task(task: int, body: str, origin: Origin) -> int | None:
-    if found := _RANK_OF_C10D.search(body):
-        return int(found[1])
-    return task if origin.tasks_are_ranks else None
 
 
 def _number(value: str | int) -> int | None:

@@ -38,7 +38,7 @@ _RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
 _POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
 _SOURCE_FIELDS = ("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER")
 _SOURCES = {
-    "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|kmsg)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),
+    "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|(?:im)?kmsg|imklog)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),
     "scheduler": re.compile(r"slurmctld|slurmd\b|scheduler", re.IGNORECASE),
     "kubernetes": re.compile(r"kubernetes_events|kube-?events?", re.IGNORECASE),
     "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
@@ -67,7 +67,10 @@ MAX_WRITER_BYTES: Final = 8 << 10
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who wrote a line, as its envelope states it; empty where it does not. `is_in_pod`: from a container's log."""
+    """Who wrote a line, as its envelope states it; empty where it does not.
+
+    `address` is that of its pod. `is_in_pod`: from a container's log.
+    """
 
     cluster: str = ""
     node: str = ""
@@ -78,6 +81,7 @@ class Identity(msgspec.Struct, frozen=True):
     pod: str = ""
     container: str = ""
     stream: str = ""
+    address: str = ""
     is_in_pod: bool = False
     is_cluster_event: bool = False
 
@@ -125,6 +129,7 @@ def _read_identity(fields: dict[str, Any], event: ClusterEvent | None) -> Identi
         pod=event.pod if event else _first(fields, ("kubernetes.pod_name",)),
         container=_first(fields, ("kubernetes.container_name",)),
         stream=_first(fields, ("stream",)),
+        address="" if event else _first(fields, ("kubernetes.pod_ip",)),
         is_in_pod="kubernetes" in fields,
         is_cluster_event=event is not None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+import orjson
 
 TIME_FIELDS: Final = ("eventTime", "lastTimestamp", "deprecatedLastTimestamp", "firstTimestamp")
 _OBJECT_FIELDS = ("involvedObject", "regarding")
@@ -33,6 +34,17 @@ def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
         job=name if kind in ("Job", "PyTorchJob", "MPIJob", "JobSet", "RayJob", "TrainJob") else "",
         labels=_first_object(about, ("labels",)) or {},
     )
+
+
+def printed_event(text: str) -> dict[str, Any]:
+    """The fields of an Event that the text is, as exporters of events print it; empty if it is none."""
+    if not (text.startswith("{") and any(f'"{name}"' in text for name in _OBJECT_FIELDS)):
+        return {}
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return fields if cluster_event(fields) else {}
 
 
 def _first_object(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -44,15 +44,16 @@ _JOB_IDS = (
 _NODES = re.compile(rf"{_SETTING}(?:SLURM_)?(?:JOB_)?NODELIST *(?:=|:) *\"?(?P<nodes>[\w.\[\],-]{{1,4000}})\"?\s*?$")
 _TASKS_PER_NODE = re.compile(rf"{_SETTING}(?:SLURM_)?NTASKS_PER_NODE *(?:=|:) *\"?(?P<count>\d{{1,4}})\b")
 _TASKS = re.compile(rf"{_SETTING}(?:SLURM_)?(?:NTASKS|NPROCS) *(?:=|:) *\"?(?P<count>\d{{1,6}})\b")
-_TASK = re.compile(r"(?m)^ {0,6}(?P<task>\d{1,7}): ")
+_LABELLED = rf"(?m)^(?:{_STAMP})? {{0,6}}(?P<task>\d{{1,7}}): "
+_TASK = re.compile(_LABELLED)
 _TASK_ON_HOST = re.compile(
-    r"(?m)^ {0,6}(?P<task>\d{1,7}): (?:\[rank\d{1,7}\]: ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} "
-    r"\[\d{1,3}\] NCCL|\bsrun: error: (?P<at>[A-Za-z][\w.-]{0,120}): task (?P<one>\d{1,7}):"
+    _LABELLED + r"(?:\[rank\d{1,7}\]: ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} "
+    r"\[\d{1,3}\] NCCL|\bsrun: error: (?P<at>[A-Za-z][\w.-]{0,120}): tasks? (?P<tasks>\d[\d,-]{0,200}):"
 )
 _NCCL_HOST = re.compile(
     r"(?m)^(?:\[[^\]\n]{1,40}\]:? ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL"
 )
-_LAUNCHER = re.compile(r"(?m)^ {0,6}\d{1,7}: [^\n]{0,200}?(?:torch/distributed/(?:run|elastic|launcher)\b|torchrun)")
+_LAUNCHER = re.compile(_LABELLED + r"[^\n]{0,200}?(?:torch/distributed/(?:run|elastic|launcher)\b|torchrun)")
 
 
 def with_first_lines(origin: Origin, text: str, received_ns: int, zone: str = UTC_ZONE) -> Origin:
@@ -127,7 +128,11 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
     is_launched = bool(_LAUNCHER.search(text))
     per_node = 1 if is_launched else _tasks_per_node(text, len(nodes))
     hosts = [node for node in nodes for _ in range(per_node)]
-    named = {int(match["task"] or match["one"]): match["host"] or match["at"] for match in _TASK_ON_HOST.finditer(text)}
+    named = {
+        task: match["host"] or match["at"]
+        for match in _TASK_ON_HOST.finditer(text)
+        for task in _numbers(match["task"] or match["tasks"])
+    }
     named = {task: host for task, host in named.items() if task < MAX_TASKS}
     hosts += [""] * (max(named, default=-1) + 1 - len(hosts))
     for task, host in named.items():
@@ -135,6 +140,14 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
     return msgspec.structs.replace(
         origin, hosts=tuple(hosts[:MAX_TASKS]), tasks_are_ranks=not is_launched, is_of_a_job=True
     )
+
+
+def _numbers(ranges: str) -> Iterator[int]:
+    """The numbers of `3`, or of Slurm's `8-15,17`."""
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        if first and (last or "-" not in part):
+            yield from range(int(first), min(int(last or first), MAX_TASKS) + 1)
 
 
 def _tasks_per_node(text: str, nodes: int) -> int:

@@ -105,6 +105,8 @@ def rank(
             return False
         if cause.signal_id in warned and cause.node != effect.node:
             return False
+        if past.get(cause.signal_id) is ReasonKind.OUTLASTED and suspects and suspects.exonerate(cause):
+            return False
         is_ruled_out = past.get(cause.signal_id) in _RULED_OUT
         return not (is_ruled_out or (lost and effect.node == lost.node and lost.is_felt_by(cause)))
 

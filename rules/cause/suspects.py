@@ -132,6 +132,10 @@ class Suspects:
         """Whether a signal is likelier a cause because it comes from a suspect that does not wait itself."""
         return signal.failure_class not in WAITING_CLASSES and self._is_about(signal)
 
+    def exonerate(self, signal: Signal) -> bool:
+        """Whether a signal comes from another node than the one where all suspects run."""
+        return signal.node not in ("", self.node or signal.node)
+
     def culprit_of(self, signal: Signal) -> Signal:
         """The signal; one of the suspects' job that only waited gets their rank and node."""
         if signal.failure_class not in WAITING_CLASSES or signal.job != self.job:

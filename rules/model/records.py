@@ -55,7 +55,7 @@ class RawRecord(msgspec.Struct, frozen=True, array_like=True):
 class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One log line with its identity. `source` is empty when the record does not say what it is.
 
-    `log` is the plain file of a line that does not name its node or job itself.
+    `log` is the plain file of a line that does not name its node or job itself. `address` is that of its pod.
     """
 
     event_time_ns: int
@@ -70,6 +70,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pod: str = ""
     container: str = ""
     log: str = ""
+    address: str = ""
 
 
 @final

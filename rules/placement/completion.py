@@ -55,9 +55,11 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
 
 
 def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
-    """The job of the pod; for an event about a pod without lines, the job in its name."""
+    """The job of the pod; for an event about a pod without lines, the job in its name, a known one if possible."""
     job = placement.pods.job_of(signal.cluster, pod)
-    return job or (job_in_name(pod) if signal.source == "kubernetes" else "")
+    if job or signal.source != "kubernetes":
+        return job
+    return placement.job_named_in(signal.cluster, pod) or job_in_name(pod)
 
 
 def nodes_of(signal: Signal) -> tuple[str, ...]:

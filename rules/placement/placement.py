@@ -158,7 +158,8 @@ class Placement(msgspec.Struct):
     """Jobs on nodes and ranks on GPUs, with times: an old line is completed from the placement of its time.
 
     Jobs and nodes are forgotten after 24 hours (`RETENTION_NS`) of event time without lines; checked once an hour. An
-    address of a node (`10.1.0.7`) is replaced by its name once a line has both; the newest 65,536 addresses are known.
+    address of a node (`10.1.0.7`), or a pod that runs there, is replaced by its name once a line has both; the newest
+    65,536 of these are known.
     """
 
     seen_by_node: dict[str, dict[str, tuple[int, int]]] = msgspec.field(default_factory=dict, name="heard_by_node")
@@ -206,6 +207,8 @@ class Placement(msgspec.Struct):
             self._name(rank_placement.cluster, rank_placement.address, rank_placement.node)
         if rank_placement.pod:
             self.pods.observe(rank_placement.cluster, rank_placement.pod, rank_placement.job, rank_placement.node)
+            if rank_placement.node not in ("", rank_placement.pod):
+                self._name(rank_placement.cluster, rank_placement.pod, rank_placement.node)
         if rank_placement.job:
             self._of(rank_placement.cluster, rank_placement.job, rank_placement.time_ns).record(
                 rank_placement, rank_placement.node
@@ -243,6 +246,12 @@ class Placement(msgspec.Struct):
         places = self.by_job.get(f"{cluster}/{job}")
         of_rank = self.node_of(cluster, job, process, time_ns)
         return of_rank or (self._node(cluster, places.node_by_index.get(process, "")) if places else "")
+
+    def job_named_in(self, cluster: str, pod: str) -> str:
+        """The known job with whose name the pod's name begins; the longest of several, empty if there is none."""
+        parts = pod.split("-")
+        names = ("-".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+        return next((name for name in names if f"{cluster}/{name}" in self.by_job), "")
 
     def pids_of(self, cluster: str, job: str, node: str) -> Collection[int]:
         """The process ids that the job's ranks on the node printed."""

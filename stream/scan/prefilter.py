@@ -10,7 +10,7 @@ from epicenter.ingest.batch.records import Records
 from epicenter.ingest.batch.text import TextLines
 from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 
-_OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source"\\s*:\\s*"kern', '"syslog"')
+_OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"imkmsg"', '"imklog"', '"source"\\s*:\\s*"kern', '"syslog"')
 """Marks of lines of the host itself: its kernel and its services."""
 
 _NOT_AS_WRITTEN: Final = ('"MESSAGE"\\s*:\\s*\\[', "\\x1b", "#033\\[", "\\x00")

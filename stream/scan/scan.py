@@ -220,15 +220,16 @@ class BatchScanner:
         return event if event.has_own_time or not is_recorded else None
 
     def _record_pod(self, event: LogEvent, scanned: ScanResult) -> None:
-        """Record a pod's job and node from its lines: Kubernetes' events name only the pod."""
+        """Record a pod's job, node and address from its lines: Kubernetes' events and peers name only the pod."""
         pod = (event.cluster, event.pod, event.node)
         if event.pod and event.job and pod not in self._reported_pods:
             if len(self._reported_pods) >= MAX_SPEAKERS:
                 self._reported_pods.clear()
             self._reported_pods.add(pod)
-            scanned.rank_placements.append(
-                RankPlacement(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod)
-            )
+            place = (event.event_time_ns, event.cluster, event.job, event.node)
+            scanned.rank_placements.append(RankPlacement(*place, pod=event.pod))
+            if event.address and event.node:
+                scanned.rank_placements.append(RankPlacement(*place, address=event.address))
 
     def _hosts_rank_placements(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
         """Once an hour: the nodes of a file with labelled tasks belong to its job, even when they are quiet."""
