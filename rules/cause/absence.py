@@ -120,11 +120,25 @@ def _are_adjacent(ranks: Sequence[int], expected: Sequence[int]) -> bool:
 
 
 def node_finder(nodes: Mapping[int, str]) -> NodeOf:
-    """Finds the node of a rank: its own, or else that of both its neighbours, as launchers number node by node."""
+    """Finds the node of a rank: its own, or else that of both its neighbours, or of its block.
+
+    Launchers number node by node.
+    """
     between = {
         rank: nodes[first]
         for first, second in pairwise(sorted(nodes))
         if nodes[first] == nodes[second]
         for rank in range(first + 1, second)
     }
-    return lambda rank: nodes.get(rank) or between.get(rank, "")
+    size, node_by_block = _blocks(nodes)
+    return lambda rank: nodes.get(rank) or between.get(rank, "") or node_by_block.get(rank // size, "")
+
+
+def _blocks(nodes: Mapping[int, str]) -> tuple[int, dict[int, str]]:
+    """How many ranks a node has, and the node of each block of so many; no blocks if two nodes share one."""
+    ranks_by_node: dict[str, list[int]] = {}
+    for rank in sorted(nodes):
+        ranks_by_node.setdefault(nodes[rank], []).append(rank)
+    size = max((ranks[-1] - ranks[0] + 1 for ranks in ranks_by_node.values()), default=1)
+    blocks = {(rank // size, node) for rank, node in nodes.items()}
+    return size, dict(blocks) if len(dict(blocks)) == len(blocks) else {}

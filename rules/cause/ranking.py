@@ -105,10 +105,10 @@ def rank(
             return False
         if cause.signal_id in warned and cause.node != effect.node:
             return False
-        if past.get(cause.signal_id) is ReasonKind.OUTLASTED and suspects and suspects.exonerate(cause):
+        if past.get(cause.signal_id) is ReasonKind.OUTLASTED and not _reaches(cause, effect, suspects):
             return False
         is_ruled_out = past.get(cause.signal_id) in _RULED_OUT
-        return not (is_ruled_out or (lost and effect.node == lost.node and lost.is_felt_by(cause)))
+        return not (is_ruled_out or (lost and lost.exonerates(cause, effect)))
 
     candidates = [Candidate(signal, model) for signal in signals]
     nodes = {signal.node for signal in signals}
@@ -213,6 +213,13 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
         and not is_over(cause, effect.onset_ns)
         and in_scope(cause, effect, edge.scope, jobs_of, topology)
     )
+
+
+def _reaches(cause: Signal, effect: Signal, suspects: Suspects | None) -> bool:
+    """Whether what lasted while the job trained on may cause the effect: at its own node, or that others wait for it."""
+    if suspects and suspects.exonerate(cause):
+        return False
+    return effect.node in ("", cause.node) or effect.failure_class in WAITING_CLASSES
 
 
 def _named_later(signals: Sequence[Signal]) -> set[str]:

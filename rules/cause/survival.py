@@ -39,18 +39,18 @@ def is_survived(signal: Signal, spans: Collection[Span]) -> bool:
     """
     if not spans or signal.position is None or vocabulary().is_latent(signal.failure_class):
         return False
-    is_final = breaks_its_node(signal) or signal.failure_class in vocabulary().ends_its_process
-    margin_ns = BROKEN_NODE_MARGIN_NS if is_final else MARGIN_NS
-    return all(since_ns <= signal.event_time_ns < until_ns - margin_ns for since_ns, until_ns in spans)
+    return _trained_on(signal, spans)
 
 
 def is_outlasted(signal: Signal, spans: Collection[Span]) -> bool:
     """The same for classes that stay: they may still be the cause, but less likely than what came later."""
-    return (
-        bool(spans)
-        and vocabulary().is_latent(signal.failure_class)
-        and all(since_ns <= signal.event_time_ns < until_ns - BROKEN_NODE_MARGIN_NS for since_ns, until_ns in spans)
-    )
+    return bool(spans) and vocabulary().is_latent(signal.failure_class) and _trained_on(signal, spans)
+
+
+def _trained_on(signal: Signal, spans: Collection[Span]) -> bool:
+    is_final = breaks_its_node(signal) or signal.failure_class in vocabulary().ends_its_process
+    margin_ns = BROKEN_NODE_MARGIN_NS if is_final else MARGIN_NS
+    return all(since_ns <= signal.event_time_ns < until_ns - margin_ns for since_ns, until_ns in spans)
 
 
 def is_called_a_warning(signal: Signal) -> bool:

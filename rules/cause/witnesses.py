@@ -10,10 +10,14 @@ from msgspec import structs
 
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
+from epicenter.rules.packs.vocabulary import vocabulary
 
 _NAMES_A_PEER: Final = frozenset(
     ("connection-reset", "socket-timeout", "nccl-net-ib-error", "nccl-error", "gloo-error", "heartbeat-timeout")
 )
+_LOCAL: Final = ("nvidia", "amd", "machine", "kernel", "cuda", "memory", "processes")
+"""Families of failures of one node, as opposed to networks, storage and schedulers."""
+
 MAX_PEERS: Final = 4096
 """At most this many named peers of an incident."""
 
@@ -35,6 +39,16 @@ class Accused(msgspec.Struct, frozen=True):
     def is_felt_by(self, signal: Signal) -> bool:
         """Whether the signal is a lost connection of one of those that lost it, whether it names a peer or not."""
         return signal.failure_class in _NAMES_A_PEER and signal.node in self.accusers
+
+    def exonerates(self, cause: Signal, effect: Signal) -> bool:
+        """Whether the cause is no cause of the effect: a lost connection explains nothing on the node that was lost.
+
+        Nor does what stays within another node explain the loss.
+        """
+        if effect.node == self.node and self.is_felt_by(cause):
+            return True
+        is_loss = effect.node == self.node or self.names(effect) or self.is_felt_by(effect)
+        return is_loss and cause.node not in ("", self.node) and vocabulary().family(cause.failure_class) in _LOCAL
 
     def culprit_of(self, signal: Signal) -> Signal:
         """The signal; a lost connection to it gets its node, and keeps the rank that has no other node."""

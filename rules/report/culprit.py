@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
-from epicenter.rules.cause.suspects import Suspects
+from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.cause.witnesses import accused, peer_of
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.outlier import Outlier
@@ -17,6 +17,9 @@ RENDEZVOUS_RULE: Final = "store.rendezvous_timeout"
 AWAITING_RULES: Final = (RENDEZVOUS_RULE, "store.socket_timeout", "jax.barrier_timeout")
 """Rules of stores and barriers: where several nodes report it, they came themselves and wait for another."""
 
+
+TIMEOUT_CLASSES: Final = ("nccl-timeout", "heartbeat-timeout")
+"""Classes that every node reports whose ranks wait for another."""
 
 OPEN_CLASSES: Final = ("straggler", "hang", "rendezvous-timeout")
 """Classes of a job as a whole, which name no node themselves."""
@@ -38,8 +41,24 @@ def culprit_of(
         signal = suspects.culprit_of(signal)
     if peer_of(signal) and (lost := accused(state.accusers_by_peer, context)):
         signal = lost.culprit_of(signal)
+    if signal.failure_class in WAITING_CLASSES and not (suspects and suspects.node):
+        signal = _of_silent_node(state, signal, context)
     outlier = outlier_of(signal, context)
     return structs.replace(signal, node=outlier.node) if outlier else signal
+
+
+def _of_silent_node(state: IncidentState, signal: Signal, context: IncidentContext) -> Signal:
+    """The signal at the only node of the job that reports no timeout although its logs come; else as it was."""
+    reporters = set().union(*(state.nodes_by_rule.get(of.rule, ()) for of in _timeouts(state)))
+    nodes = set(context.nodes_by_job.get(signal.job, ()))
+    mute = {*context.mute_nodes_by_job.get(signal.job, ()), *context.unheard_nodes_by_job.get(signal.job, ())}
+    silent = nodes - reporters - mute
+    are_most = 2 * len(reporters & nodes) >= len(nodes - mute) > 1
+    return structs.replace(signal, node=silent.pop(), gpu="") if are_most and len(silent) == 1 else signal
+
+
+def _timeouts(state: IncidentState) -> list[Signal]:
+    return [signal for name in TIMEOUT_CLASSES for signal in state.signals_by_class.get(name, ())]
 
 
 def outlier_of(signal: Signal, context: IncidentContext) -> Outlier | None:

@@ -154,7 +154,7 @@ def the_suspects(table: CollectiveTable, context: IncidentContext) -> Suspects:
     ("context", "reporting", "node", "rank"),
     [
         pytest.param(of_size(16), set(range(16)) - {5}, "n0", 5, id="as-both-neighbours"),
-        pytest.param(of_size(16), set(range(16)) - {8}, "", 8, id="between-two-nodes"),
+        pytest.param(of_size(16), set(range(16)) - {8}, "n1", 8, id="of-a-block"),
         pytest.param(
             IncidentContext(world_size_by_job={"A": 16}, node_of_rank={("A", 8): "n1"}),
             set(range(16)) - {8},
