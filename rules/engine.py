@@ -26,11 +26,11 @@ from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.verdict import STRAGGLER, Verdict
 from epicenter.rules.liveness.watch import LivenessWatch
-from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
+from epicenter.rules.model.heartbeats import EXIT, Advanced, Heartbeat, PhaseBegan, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
-from epicenter.rules.model.signals import ERRORS, QUIET_ROLES, Signal
+from epicenter.rules.model.signals import ERRORS, POD_STOPPED_RULE, QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
@@ -269,6 +269,10 @@ class Engine:
         correlator = self._state.lifecycle.correlator
         if spec.compared:
             correlator.placement.facts.record(signal, spec.compared)
+        if signal.rule == POD_STOPPED_RULE:
+            self._state.liveness.process(
+                PhaseBegan(signal.event_time_ns, signal.cluster, signal.job, signal.node, phase=EXIT)
+            )
         if is_boot(signal):
             self._on_verdicts(self._state.liveness.boot(signal, correlator.jobs_of(signal)))
         self._mark_changed(self._state.lifecycle.clear(signal, spec.clears, self._attempt_of))

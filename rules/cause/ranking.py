@@ -216,7 +216,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
 
 
 def _reaches(cause: Signal, effect: Signal, suspects: Suspects | None) -> bool:
-    """Whether what lasted while the job trained on may cause the effect: at its own node, or that others wait for it."""
+    """Whether what lasted while the job trained on may cause the effect: at its own node, or that others wait."""
     if suspects and suspects.exonerate(cause):
         return False
     return effect.node in ("", cause.node) or effect.failure_class in WAITING_CLASSES

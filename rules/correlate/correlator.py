@@ -123,6 +123,7 @@ class Correlator(msgspec.Struct):
             first.trained |= relations.spans(signal.cluster, jobs)
             if first.pending_until_ns and not is_soft(signal):
                 first.pending_until_ns = 0
+                first.steps_since.clear()
         for other in others:
             self._merge(other, first, f"{signal.failure_class}{place_of(signal)} affects both", signal.event_time_ns)
         if is_new_kind:

@@ -124,8 +124,9 @@ class Lifecycle(msgspec.Struct):
         return self._release(incident)
 
     def release_all(self) -> list[IncidentState]:
-        """The input has ended: pending incidents become open; return them."""
-        return [released for incident in list(self.correlator.open.values()) for released in self._release(incident)]
+        """The input has ended: pending incidents become open, unless a step followed; return them."""
+        ended = [incident for incident in self.correlator.open.values() if not any(incident.steps_since.values())]
+        return [released for incident in ended for released in self._release(incident)]
 
     def _release(self, incident: IncidentState) -> list[IncidentState]:
         if not incident.pending_until_ns:

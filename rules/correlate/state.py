@@ -142,7 +142,8 @@ class IncidentState(msgspec.Struct):
         self.first_onset_ns = min(self.first_onset_ns or signal.onset_ns, signal.onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
         if signal.severity in ERRORS:
-            self.steps_since.clear()
+            if not self.pending_until_ns:
+                self.steps_since.clear()
             self.cleared.discard(f"{signal.failure_class}/{signal.node}")
         self._keep(signal)
         self.collectives.add(signal)

@@ -226,11 +226,13 @@ class JobProgress(msgspec.Struct):
     @property
     def next_expected_ns(self) -> int:
         """Until when the job may make no step, as usual or as a line announced; 0 if that is unknown."""
-        if self._is_in_phase and not self.has_ended:
-            return self.stall_due_ns or self.phase_ns + ANNOUNCED_NS
-        if not self.last_step_ns or self.has_ended:
+        if self.has_ended:
             return 0
-        return self.last_step_ns + (self.late_ns() if self.stall_due_ns else MIN_SILENCE_NS)
+        if self._is_in_phase:
+            return self.stall_due_ns or self.phase_ns + ANNOUNCED_NS
+        if not self.last_step_ns:
+            return 0
+        return self.last_step_ns + (self.late_ns() if self.stall_due_ns else self.floor_ns)
 
     def patience_ns(self) -> int:
         """How long after its last step the job may pause, in ns."""
@@ -329,7 +331,9 @@ class JobProgress(msgspec.Struct):
 
     def _record_pause(self, gap_ns: int, step: int) -> None:
         is_announced = self._is_in_phase and self.phase_began_ns <= self.reported_ns + MIN_SLACK_NS
-        at_round = self._periods_between(self.written_reported_step, step + self.usual_stride)
+        at_round = not self.passed.issuperset(
+            self._periods_between(self.written_reported_step, step + self.usual_stride)
+        )
         if self.is_trusted and gap_ns > self.late_ns() and not is_announced and not at_round:
             self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
 

@@ -11,7 +11,7 @@ from epicenter.rules.model.times import NS_PER_S
 
 SLOW_REPORTS: Final = 10
 SLOW_NS: Final = 120 * NS_PER_S
-SLOW_TIMES: Final = 2.5
+SLOW_TIMES: Final = 2.0
 EXPLAINED_SLOW_REPORTS: Final = 5
 EXPLAINED_SLOW_TIMES: Final = 1.4
 SLOWED_FOR_NS: Final = 1800 * NS_PER_S

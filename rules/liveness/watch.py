@@ -21,6 +21,7 @@ from epicenter.rules.liveness.timers import (
     CHECK,
     CHECK_AGAIN_NS,
     CHECK_EVERY_NS,
+    START_UP_NS,
     STEP,
     Timers,
     await_step,
@@ -33,7 +34,6 @@ from epicenter.rules.liveness.verdict import (
     FAILED,
     FINISHED,
     HUNG,
-    QUIET_START_NS,
     SHIPPER_SILENT,
     STRENGTH,
     Finding,
@@ -106,7 +106,7 @@ class LivenessWatch(Declared):
         watch = self.jobs.get(job_key(cluster, job, ""))
         if watch is None or watch.progress.has_ended or watch.progress.is_stalled:
             return 0
-        writes_within_ns = STILL_WRITES_NS if watch.progress.last_step_ns else QUIET_START_NS
+        writes_within_ns = STILL_WRITES_NS if watch.progress.last_step_ns else START_UP_NS
         return max(watch.progress.next_expected_ns, watch.last_seen_ns + writes_within_ns)
 
     def trained(self, cluster: str, job: str) -> tuple[int, int]:
@@ -269,9 +269,8 @@ class LivenessWatch(Declared):
         if watch.has_exited:
             text = "processes exited wherever steps were reported, and no line reports a failure"
             return self._finish(watch, JobEnd.UNKNOWN, text, now_ns)
-        if finding.verdict == HUNG and now_ns < watch.progress.may_only_pause_until_ns:
-            next_ns = min(now_ns + CHECK_AGAIN_NS, watch.progress.may_only_pause_until_ns)
-            set_step_timer(self.timers, key, watch, next_ns)
+        if finding.verdict == HUNG and now_ns < (until_ns := watch.may_only_pause_until_ns):
+            set_step_timer(self.timers, key, watch, min(now_ns + CHECK_AGAIN_NS, until_ns))
             return []
         if finding.verdict == HUNG and watch.progress.has_saved_its_last:
             text = f"the checkpoint of step {watch.progress.saved_step} came before its turn, and no step after it"

@@ -28,6 +28,9 @@ _LABELS: Final = re.compile(r"^(?: {0,6}\d{1,7}: ?)?(?:\[[^\]\n]{1,40}\]:? ?)?(?
 BOOT_RULE: Final = "machine.boot"
 """The rule for the first lines of a kernel."""
 
+POD_STOPPED_RULE: Final = "k8s.container_stopped"
+"""The rule for Kubernetes' events that a pod was deleted."""
+
 PEER_FIELD: Final = "peer"
 """The other end of a connection, by name or address."""
 
