@@ -69,7 +69,6 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     """
     fields = _fields(record.value, must_be_json=False)
     text = _text_of(fields, record.value).rstrip("\r\n")
-    fields = {**fields, **printed_event(text)}
     line = text.lstrip("\r\n\0")
     peeled = peel(line)
     heads = _heads(line, peeled)
@@ -77,7 +76,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         inner = peel(piece)
         peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
     time_ns = _stated_time(fields, heads, record)
-    identity = identity_of(fields)
+    identity = identity_of({**fields, **printed_event(text)})
     origin = record.origin or _PLAIN
     if is_envelope(record.value):
         origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin, identity)

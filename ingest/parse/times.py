@@ -48,6 +48,11 @@ _CANCELLED = re.compile(
     r"(?:slurmstepd: )?error: \*{3} (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED AT (?=\d{4}-)", re.ASCII
 )
 _CLOCK = re.compile(r"\d:\d\d:\d\d", re.ASCII)
+_CLOCK_ALONE = re.compile(r"\[?([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:[.,](\d{1,9}))?\]?(?=[ |-])", re.ASCII)
+MAX_BACK_NS: Final = 300 * NS_PER_S
+MAX_AHEAD_NS: Final = 3 * 3600 * NS_PER_S
+"""A clock without a date may be this far behind or ahead of the line before it."""
+
 _FARTHEST_CLOCK = 120
 _QUARTER_NS = 900 * NS_PER_S
 _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
@@ -89,6 +94,24 @@ def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | Non
         return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)
     found = _SYSLOG.match(line)
     return _syslog_ns(found, received_ns, zone) if found else None
+
+
+def time_of_clock(line: str, near_ns: int, zone: str = UTC_ZONE) -> int | None:
+    """The time of a line that begins with a clock without a date, by the line before it, which was at `near_ns`.
+
+    None if the line has no clock, or if it shows another time than the hours after that: clocks of two zones.
+    """
+    found = _CLOCK_ALONE.match(line)
+    if found is None or near_ns < EARLIEST_NS:
+        return None
+    hour, minute, second = _numbers(found, 1, 2, 3)
+    of_day_ns = (hour * 3600 + minute * 60 + second) * NS_PER_S + _fraction_ns(found[4])
+    midnight_ns = near_ns // DAY_NS * DAY_NS
+    for day in (-1, 0, 1):
+        time_ns = _in_utc(midnight_ns + day * DAY_NS + of_day_ns, zone)
+        if time_ns is not None and -MAX_BACK_NS <= time_ns - near_ns <= MAX_AHEAD_NS:
+            return time_ns
+    return None
 
 
 def _syslog_ns(found: re.Match[str], received_ns: int, zone: str) -> int | None:

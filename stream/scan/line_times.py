@@ -13,6 +13,7 @@ import msgspec
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.envelope import Parsed, may_state_time, parse, stated_time
+from epicenter.ingest.parse.times import time_of_clock
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.times import NS_PER_S, order_ns
 
@@ -64,6 +65,10 @@ class LineTimes:
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return parsed
         time_ns = self._time_in_file(number) if self.batch.is_recorded else self._time_in_stream(number)
+        if not parsed.event.has_own_time and (clock_ns := self._clock_ns(number, parsed.body, time_ns)):
+            return msgspec.structs.replace(
+                parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=clock_ns, has_own_time=True)
+            )
         event = msgspec.structs.replace(parsed.event, event_time_ns=time_ns, has_own_time=False)
         return msgspec.structs.replace(parsed, event=event)
 
@@ -104,6 +109,14 @@ class LineTimes:
         if timed and (self._looks_far_back or timed.offset > offset - MAX_LOOKBACK_LINES):
             return timed.time_ns
         return order_ns(offset) if self.batch.is_recording else self.batch.record(number).received_ns
+
+    def _clock_ns(self, number: int, body: str, near_ns: int) -> int | None:
+        """The time of a recorded line that begins with a clock alone; later clocks are compared with this one."""
+        record = self.batch.record(number) if self.batch.is_recorded and ":" in body[:9] else None
+        time_ns = time_of_clock(body, near_ns, record.zone) if record else None
+        if record and time_ns is not None and number >= self._seen:
+            self._seen, self._timed = number, Timed(self.batch.offsets[number], time_ns, record.received_ns)
+        return time_ns
 
     def _time_in_stream(self, number: int) -> int:
         received_ns = self.batch.record(number).received_ns
