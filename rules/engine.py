@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from epicenter.rules.cause.processes import with_owner
+from epicenter.rules.cause.processes import NAMES_PROCESSES, with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.pending import is_soft
@@ -51,9 +51,6 @@ KILLED_TASKS: Final = ("slurm.task_killed",)
 
 CONTROLLERS: Final = ("scheduler",)
 """Sources whose lines come from another node than the job's."""
-
-NAMES_PROCESSES: Final = ("kernel", "kubernetes")
-"""Sources whose lines name processes or pods, not only those of jobs."""
 
 MAX_KEPT_WINDOWED: Final = 10_000
 

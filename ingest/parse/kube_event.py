@@ -38,7 +38,7 @@ def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
 
 def printed_event(text: str) -> dict[str, Any]:
     """The fields of an Event that the text is, as exporters of events print it; empty if it is none."""
-    if not (text.startswith("{") and any(f'"{name}"' in text for name in _OBJECT_FIELDS)):
+    if not (text.lstrip().startswith("{") and any(f'"{name}"' in text for name in _OBJECT_FIELDS)):
         return {}
     try:
         fields = orjson.loads(text)

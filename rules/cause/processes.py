@@ -18,6 +18,9 @@ PidsOf = Callable[[str, str, str], Collection[int]]
 HasLogged = Callable[[str, str], bool]
 """Whether lines of a job have come, by cluster and job."""
 
+NAMES_PROCESSES: Final = ("kernel", "kubernetes")
+"""Sources whose lines name processes or pods, not only those of jobs."""
+
 FOREIGN_SEVERITY: Final = "warning"
 """The most severe that the failure of a process outside the jobs can be: it opens no incident."""
 
@@ -41,10 +44,10 @@ def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, has_logged: Has
     """The signal; if it is about a process or pod that is none of the jobs', marked so and at most a warning."""
     if signal.failure_class not in vocabulary().of_process:
         return signal
-    if signal.source == "kernel":
-        is_foreign = _is_foreign(signal, jobs_of(signal), pids_of)
+    if signal.source == "kubernetes" and signal.job:
+        is_foreign = not has_logged(signal.cluster, signal.job)
     else:
-        is_foreign = signal.source == "kubernetes" and not has_logged(signal.cluster, signal.job)
+        is_foreign = signal.source in NAMES_PROCESSES and _is_foreign(signal, jobs_of(signal), pids_of)
     if not is_foreign:
         return signal
     severity = min(signal.severity, FOREIGN_SEVERITY, key=SEVERITIES.index)

@@ -239,7 +239,8 @@ class Correlator(msgspec.Struct):
             pending = [incident for incident in of_job if incident.pending_until_ns and not _is_of_a_kernel(incident)]
             if signal.role != "finished":
                 began_ns = signal.event_time_ns - ENDED_BEFORE_NS
-                pending = [i for i in pending if i.first_onset_ns >= began_ns and _may_follow_a_cancellation(i)]
+                recent = (incident for incident in pending if incident.first_onset_ns >= began_ns)
+                pending = list(filter(_may_follow_a_cancellation, recent))
             dropped += pending
         for incident in dropped:
             self.drop(incident)
@@ -350,7 +351,7 @@ def _is_of_a_kernel(incident: IncidentState) -> bool:
 
 
 def _may_follow_a_cancellation(incident: IncidentState) -> bool:
-    """Whether its errors may be those of programs that were told to stop."""
+    """Whether its errors may be those of programs that end because their job is cancelled."""
     return not any(vocabulary().family(name) in _NEVER_CANCELLED for name in incident.signals_by_class)
 
 

@@ -41,7 +41,7 @@ def heartbeat_order(heartbeat: Heartbeat) -> Order:
 
 
 def placement_order(rank_placement: RankPlacement) -> Order:
-    """With the heartbeats: where ranks run is known before anything else at that time is processed."""
+    """With the heartbeats: where ranks run is known before anything else at that time is processed, and pods first."""
     rank, local_rank = (-1 if number is None else number for number in (rank_placement.rank, rank_placement.local_rank))
     size = rank_placement.world_size or 0
     world = str(size if rank_placement.is_start else -size)
@@ -50,9 +50,11 @@ def placement_order(rank_placement: RankPlacement) -> Order:
         local_rank,
         rank_placement.cluster,
         f"{rank_placement.gpu}/{rank_placement.address}/{rank_placement.pod}/{rank_placement.is_listed}"
-        f"/{rank_placement.moment}/{rank_placement.pid}/{rank_placement.node_index}/{rank_placement.is_allocated}",
+        f"/{rank_placement.moment}/{rank_placement.pid}/{rank_placement.node_index}/{rank_placement.is_allocated}"
+        f"/{rank_placement.node if rank_placement.pod else ''}",
     )
-    return (rank_placement.time_ns, 0, rank_placement.node, world, rank_placement.job, *rest)
+    node = "" if rank_placement.pod else rank_placement.node
+    return (rank_placement.time_ns, 0, node, world, rank_placement.job, *rest)
 
 
 def onset_order(signal: Signal) -> tuple[int, int, str, str, int, str]:

@@ -11,7 +11,7 @@ import msgspec
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.facts import NodeFacts
-from epicenter.rules.placement.pods import Pods
+from epicenter.rules.placement.pods import Pods, ends_of_job_names
 
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
 """A job without lines from a node for this long has left it, once another job has lines from there."""
@@ -248,9 +248,8 @@ class Placement(msgspec.Struct):
         return of_rank or (self._node(cluster, places.node_by_index.get(process, "")) if places else "")
 
     def job_named_in(self, cluster: str, pod: str) -> str:
-        """The known job with whose name the pod's name begins; the longest of several, empty if there is none."""
-        parts = pod.split("-")
-        names = ("-".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+        """The known job whose replica the pod is by its name; the longest name of several, empty if there is none."""
+        names = (pod[:end] for end in reversed(ends_of_job_names(pod)))
         return next((name for name in names if f"{cluster}/{name}" in self.by_job), "")
 
     def pids_of(self, cluster: str, job: str, node: str) -> Collection[int]:

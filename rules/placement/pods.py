@@ -14,6 +14,12 @@ _INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5}$
 _INDEX = re.compile(r"(?:-\d{1,5})+$")
 
 
+_OF_A_REPLICA = re.compile(
+    r"(?:-(?:\d{1,5}|(?=[a-z]*\d)[a-z0-9]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|workers?|masters?|launcher|chief|ps|head"
+    r"|leader|server|node|trainers?|replicas?|main|gpu))+$"
+)
+
+
 class Pods(msgspec.Struct):
     """Jobs and nodes by `cluster/pod`; the pod without lines for the longest time is forgotten first."""
 
@@ -51,3 +57,8 @@ def job_in_name(pod: str) -> str:
         if found := shape.search(pod):
             return pod[: found.start()]
     return pod
+
+
+def ends_of_job_names(pod: str) -> list[int]:
+    """Where the job's name in a pod's name may end: what follows says which replica the pod is (`-workers-0-x7k2p`)."""
+    return [place for place, letter in enumerate(pod) if letter == "-" and _OF_A_REPLICA.match(pod, place)]

@@ -53,7 +53,7 @@ class Live:
         if not self._continues.is_set():
             self._continues.set()
             self._cluster.join(PATIENCE_S)
-            self._append(f"RuntimeError: CUDA error: {NASTY}")
+            self._append(f"RuntimeError: CUDA error: an illegal memory access was encountered {NASTY}")
             self._append(LONG)
 
     def _wait(self, length_s: float) -> None:

@@ -83,10 +83,10 @@ def test_the_messages_of_matches_lead_to_the_incidents_of_then(messages: list[Me
 
 
 def gist(one: Incident) -> tuple[Any, ...]:
-    """What stays the same when sentences change."""
+    """What stays the same when sentences change, and how long an error waits for its job."""
     chain = sorted((link.event_time, link.failure_class, link.node, str(link.rank)) for link in one.chain)
     return (
-        *(one.incident_id, one.revision, one.status, one.failure_class, one.severity, one.jobs, one.nodes),
+        *(one.incident_id, one.status, one.failure_class, one.severity, one.jobs, one.nodes),
         *(chain, one.blast_radius, one.progress, one.cost, one.signal_count, one.verdict, one.reopened),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import orjson
 import pytest
 
 from epicenter.ingest.parse.envelope import check_envelope, parse, stated_time, text_of
+from epicenter.ingest.provenance.path import origin_of
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent, Origin
 from tests.support.logs import LATER_NS, START_S, at, fluent_bit, iso, journald, kernel, python_json, record, vector
@@ -138,11 +140,33 @@ def test_a_rank_by_field_prefix_and_pod_index_in_this_order() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "fields", "rank"),
+    [
+        pytest.param(f"[Rank 12] {TEXT}: x", {}, 12, id="header"),
+        pytest.param(f"[PG ID 0 PG GUID 0(default_pg) Rank 12] {TEXT}: x", {}, 12, id="header-with-group"),
+        pytest.param(f"3: [Rank 12] {TEXT}: x", {}, 12, id="header-behind-a-task"),
+        pytest.param(f"[rank2]:[E302 09:00:05.001245877 P.cpp:683] [Rank 12] {TEXT}: x", {}, 2, id="prefix"),
+        pytest.param(f"[Rank 12] {TEXT}: x", {"rank": 3}, 3, id="stated-rank"),
+        pytest.param("3: x", {}, 3, id="task"),
+        pytest.param("x", {}, 1, id="only-the-index"),
+    ],
+)
+def test_a_rank_in_the_header_of_c10d_goes_before_the_task_and_the_index_of_the_pod(
+    line: str, fields: dict[str, Any], rank: int
+) -> None:
+    pod = {"pod_name": "run7-1-x7k2p", "pod_labels": {"batch.kubernetes.io/job-completion-index": "1"}}
+    assert event({"message": line, "kubernetes": pod} | fields).rank == rank
+
+
+@pytest.mark.parametrize(
     ("fields", "source"),
     [
         pytest.param({"_TRANSPORT": "kernel"}, "kernel", id="journal-transport"),
         pytest.param({"SYSLOG_IDENTIFIER": "kernel"}, "kernel", id="syslog-identifier"),
         pytest.param({"tag": "node.kernel"}, "kernel", id="tag"),
+        pytest.param({"source": "imkmsg"}, "kernel", id="rsyslog-s-kmsg-input"),
+        pytest.param({"source": "imklog"}, "kernel", id="rsyslog-s-klog-input"),
+        pytest.param({"source": "imuxsock"}, "", id="rsyslog-s-input-of-programs"),
         pytest.param({"tag": "var.log.kern.log"}, "kernel", id="tag-of-a-file"),
         pytest.param({"tag": "kube.var.log.containers.flash-kernel-0_ns"}, "worker", id="a-pod-named-kernel"),
         pytest.param({"source_type": "kubernetes_events"}, "kubernetes", id="events"),
@@ -183,6 +207,25 @@ SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, log="A.out")
 def test_a_plain_line_is_identified_by_its_file(line: str, origin: Origin, who: tuple[str, str, int | None]) -> None:
     parsed = parse(msgspec.structs.replace(record(line.encode(), b"key"), origin=origin), "default").event
     assert (parsed.node, parsed.job, parsed.rank) == who
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "who"),
+    [
+        pytest.param("7877/cluster.jsonl", python_json("n1", 5, "x"), ("n1", ""), id="folder"),
+        pytest.param("job-7877/cluster.jsonl", vector("n1", 5, "x"), ("n1", ""), id="folder-of-a-job"),
+        pytest.param("7877/cluster.jsonl", vector("n1", 5, "x", "B"), ("n1", "B"), id="folder-and-own-job"),
+        pytest.param("slurm-7877.out", python_json("n1", 5, "x"), ("n1", "7877"), id="file-of-the-job"),
+        pytest.param("7878/slurm-7877.out", python_json("n1", 5, "x"), ("n1", "7877"), id="file-in-another-folder"),
+        pytest.param("7877/0.jsonl", b'{"log":"x\\n","stream":"stdout"}', ("", "7877"), id="folder-without-a-writer"),
+    ],
+)
+def test_an_envelope_of_a_writer_has_the_job_of_its_file_but_not_of_the_folder(
+    path: str, value: bytes, who: tuple[str, str]
+) -> None:
+    origin = origin_of(Path("logs", path), Path("logs"))
+    parsed = parse(msgspec.structs.replace(record(value), origin=origin), "default").event
+    assert (parsed.node, parsed.job) == who
 
 
 def test_a_kernel_prefix_reveals_the_source_of_an_unknown_file() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of_ends, with_first_lines
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, MAX_TASKS, text_of_ends, with_first_lines
 from epicenter.rules.model.records import Origin
 from tests.support.logs import START_NS
 
@@ -92,6 +92,13 @@ def test_under_torchrun_a_task_is_a_node(tmp_path: Path) -> None:
         ("JOB_NODELIST=n[1-2]\n0: x\n4: x\n", ()),
         ("0: n5:991:1203 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.7<0>\n", ("n5",)),
         ("0: x\nsrun: error: n6: task 1: Killed\n", ("", "n6")),
+        ("2026-03-02T09:00:00.123456+00:00 2: n7:101:101 [2] NCCL INFO cudaDriverVersion 12040\n", ("", "", "n7")),
+        ("2026-03-02 09:00:00,123  1: n7:101:101 [1] NCCL INFO cudaDriverVersion 12040\n", ("", "n7")),
+        (
+            "0: x\nsrun: error: n7: tasks 1-2,4: Exited with exit code 1\nsrun: error: n8: task 3: Killed\n",
+            ("", "n7", "n7", "n8", "n7"),
+        ),
+        ("0: x\nsrun: error: n7: tasks 1,3-: Exited with exit code 1\n", ("", "n7")),
     ],
 )
 def test_tasks_are_on_the_nodes_of_the_list_or_of_their_lines(
@@ -99,6 +106,17 @@ def test_tasks_are_on_the_nodes_of_the_list_or_of_their_lines(
 ) -> None:
     origin = origin_of_log(tmp_path, text)
     assert (origin.hosts, origin.tasks_are_ranks) == (hosts, True)
+
+
+def test_a_range_of_tasks_beyond_any_job_is_cut(tmp_path: Path) -> None:
+    origin = origin_of_log(tmp_path, "0: x\nsrun: error: n7: tasks 1-999999999: Killed\n")
+    assert (len(origin.hosts), origin.hosts[1]) == (MAX_TASKS, "n7")
+
+
+def test_under_torchrun_behind_a_time_stamp_a_task_is_a_node(tmp_path: Path) -> None:
+    stamped = "".join(f"2026-03-02T09:00:01.399000+00:00 {line}\n" for line in TORCHRUN.splitlines())
+    origin = origin_of_log(tmp_path, f"SLURM_JOB_NODELIST=n[1-2]\n{stamped}")
+    assert (origin.hosts, origin.tasks_are_ranks) == (("n1", "n2"), False)
 
 
 def test_the_only_host_that_lines_name_is_the_node(tmp_path: Path) -> None:

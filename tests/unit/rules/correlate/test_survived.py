@@ -8,7 +8,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Alive, PhaseBegan, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import RankPlacement
-from tests.support.logs import at, the_rules
+from tests.support.logs import a_scanner, at, batch, the_rules, vector
 from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
 
 PACE_S = 5
@@ -188,6 +188,59 @@ def test_an_error_while_the_first_step_is_compiled_waits_for_the_steps(engine: E
     compilation = PhaseBegan(at(5), "default", "A", "n1", "compile")
     engine.add([a_match("storage.io_error", 60, "n1", "A")], [*on_two_nodes(), compilation, *training(60, start_s=600)])
     assert engine.advance(at(700)) == []
+
+
+SOFT = ["memory.oom_gpu", "storage.io_error", "python.exception_line"]
+
+
+def writing(first_s: int, last_s: int) -> list[Alive]:
+    return [alive(second, "A", "n1") for second in range(first_s, last_s + 1, 20)]
+
+
+@pytest.mark.parametrize("rule", SOFT)
+def test_an_error_in_start_up_waits_while_the_job_writes_and_is_dropped_after_two_steps(
+    engine: Engine, rule: str
+) -> None:
+    engine.add([a_match(rule, 60, "n1", "A")], [*on_two_nodes(), *writing(0, 1000), *training(15, start_s=1005)])
+    assert engine.advance(at(1000)) == []
+    assert engine.flush() == []
+
+
+@pytest.mark.parametrize("rule", SOFT)
+def test_an_error_in_start_up_of_a_job_that_falls_silent_opens_an_incident(engine: Engine, rule: str) -> None:
+    engine.add([a_match(rule, 60, "n1", "A")], [*on_two_nodes(), *writing(0, 100)])
+    assert engine.advance(at(399)) == []
+    assert len(engine.advance(at(1100))) == 1
+
+
+def test_an_error_opens_an_incident_after_half_an_hour_although_its_job_writes(engine: Engine) -> None:
+    engine.add([a_match("memory.oom_gpu", 60, "n1", "A")], [*on_two_nodes(), *writing(0, 3600)])
+    assert engine.advance(at(60 + 1800) - 1) == []
+    assert roots(engine.advance(at(60 + 1800))) == [("oom-gpu", "n1")]
+
+
+def test_an_uncaught_exception_does_not_wait_although_its_job_writes(engine: Engine) -> None:
+    frame = '  File "/w/train.py", line 90, in <module>'
+    lines = ["Traceback (most recent call last):", frame, "    main()", "ValueError: bad shape", "next"]
+    found = a_scanner().scan(batch([vector("n1", 60 + n / 1000, line, "A") for n, line in enumerate(lines)]))
+    engine.add(found.matches, [*on_two_nodes(), *writing(0, 1000)])
+    assert roots(engine.advance(at(80))) == [("python-exception", "n1")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "second", "expected"),
+    [
+        pytest.param("memory.oom_gpu", 100, [("oom-gpu", "n1")], id="gpu-memory"),
+        pytest.param("python.exception_line", 100, [], id="exception"),
+        pytest.param("storage.io_error", 100, [], id="storage"),
+    ],
+)
+def test_an_error_just_before_its_job_is_cancelled_is_dropped_unless_a_cancellation_can_t_cause_it(
+    engine: Engine, rule: str, second: int, expected: list[tuple[str, str]]
+) -> None:
+    cancelled = a_match("slurm.cancelled", 102, "n1", "A")
+    engine.add([a_match(rule, second, "n1", "A"), cancelled], [*on_two_nodes(), *training(100)])
+    assert roots(engine.flush()) == expected
 
 
 def test_an_error_in_the_last_evaluation_of_a_job_that_finishes_opens_no_incident(engine: Engine) -> None:

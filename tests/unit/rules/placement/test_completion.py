@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.placement.completion import completed
 from epicenter.rules.placement.placement import Placement
@@ -17,6 +19,25 @@ def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name()
     assert completed(event, placement, "llama-7b-worker-0").job == "llama-7b"
     daemon = a_signal("gpu-thermal", 5, "n1")
     assert completed(daemon, placement, "dcgm-exporter-x7k2p").job == ""
+
+
+@pytest.mark.parametrize(
+    ("known", "pod", "job"),
+    [
+        pytest.param({"run7"}, "run7-workers-0-5-x7k2p", "run7", id="known-job"),
+        pytest.param({"run7", "run7-workers"}, "run7-workers-0-5-x7k2p", "run7-workers", id="longest"),
+        pytest.param({"run7"}, "run77-workers-0-5-x7k2p", "run77-workers-0", id="part-of-a-word"),
+        pytest.param(set(), "run7-workers-0-5-x7k2p", "run7-workers-0", id="unknown-job"),
+    ],
+)
+def test_an_event_about_a_quiet_pod_belongs_to_the_known_job_that_its_name_begins_with(
+    known: set[str], pod: str, job: str
+) -> None:
+    placement = Placement()
+    for name in sorted(known):
+        placement.observe("default", "n1", name, at(0))
+    placement.observe("other", "n1", "run7-workers-0-5", at(0))
+    assert completed(a_signal("k8s-evicted", 5, "", source="kubernetes"), placement, pod).job == job
 
 
 def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_reported() -> None:

@@ -1,0 +1,89 @@
+"""Kubernetes Events that an exporter prints: the text of a line in the exporter's own envelope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from epicenter.ingest.parse.envelope import parse, stated_time
+from epicenter.rules.model.records import LogEvent
+from tests.support.logs import a_scanner, at, batch, fluent_bit, record, vector
+
+POD = {"kind": "Pod", "namespace": "ml", "name": "run7-worker-3", "uid": "4e0b7f52", "apiVersion": "v1"}
+NODE = {"kind": "Node", "name": "n4", "uid": "n4"}
+
+
+def printed(**more: Any) -> str:
+    """An Event of core/v1 as JSON on one line, in the order of kubernetes-event-exporter."""
+    fields = {
+        "metadata": {
+            "name": "run7-worker-3.18a2c4d1f0b3",
+            "namespace": "ml",
+            "creationTimestamp": "2026-03-02T09:10:00Z",
+        },
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory. ",
+        "source": {"component": "kubelet", "host": "n4"},
+        "firstTimestamp": "2026-03-02T09:10:00Z",
+        "lastTimestamp": "2026-03-02T09:10:00Z",
+        "count": 1,
+        "type": "Warning",
+        "eventTime": None,
+        "reportingComponent": "kubelet",
+        "reportingInstance": "n4",
+        "involvedObject": POD,
+    }
+    return orjson.dumps(fields | more).decode()
+
+
+def event(value: bytes) -> LogEvent:
+    return parse(record(value), "default").event
+
+
+def who(found: LogEvent) -> tuple[str, str, str, str]:
+    return found.source, found.node, found.pod, found.job
+
+
+PRINTED = [
+    pytest.param(printed(), ("kubernetes", "n4", "run7-worker-3", ""), id="pod"),
+    pytest.param(printed(involvedObject=NODE, source={}), ("kubernetes", "n4", "", ""), id="node"),
+    pytest.param(
+        printed(involvedObject=POD | {"kind": "Job", "name": "run7"}), ("kubernetes", "n4", "", "run7"), id="job"
+    ),
+    pytest.param(printed(source={}), ("kubernetes", "", "run7-worker-3", ""), id="without-a-node"),
+]
+
+
+@pytest.mark.parametrize("shipped", [vector, fluent_bit])
+@pytest.mark.parametrize(("text", "expected"), PRINTED)
+def test_an_event_that_an_exporter_prints_is_about_its_object_not_the_exporter(
+    shipped: Any, text: str, expected: tuple[str, str, str, str]
+) -> None:
+    assert who(event(shipped("mgmt", 605, text))) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"kind":"Pod","name":"run7-worker-3","reason":"Evicted"}', id="no-object"),
+        pytest.param('{"involvedObject":"run7-worker-3","host":"n9","job":"B"}', id="object-is-a-name"),
+        pytest.param('{"step":7,"note":"an \\"involvedObject\\" in a text"}', id="the-word-alone"),
+        pytest.param(printed()[:-1], id="cut"),
+        pytest.param(f"got {printed()}", id="words-before-it"),
+    ],
+)
+def test_another_text_is_of_the_pod_that_prints_it(text: str) -> None:
+    assert who(event(vector("mgmt", 605, text, "A"))) == ("worker", "mgmt", "train-A", "A")
+
+
+@pytest.mark.parametrize("shipped", [vector, fluent_bit])
+def test_an_event_that_an_exporter_prints_has_the_time_of_the_envelope(shipped: Any) -> None:
+    value = shipped("mgmt", 605, printed())
+    assert stated_time(record(value)) == event(value).event_time_ns == at(605)
+
+
+def test_a_rule_finds_an_event_that_an_exporter_prints() -> None:
+    (match,) = a_scanner().scan(batch([vector("mgmt", 605, printed())])).matches
+    assert (match.rule, *who(match.event)) == ("k8s.evicted", "kubernetes", "n4", "run7-worker-3", "")

@@ -1,0 +1,141 @@
+"""Whose process or pod a line is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import orjson
+import pytest
+
+from epicenter.rules.cause.processes import with_owner
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import Signal
+from tests.support.logs import a_scanner, batch, iso, kernel, the_rules
+from tests.support.signals import a_match, a_signal, alive
+
+
+def owned(signal: Signal, jobs: Collection[str] = (), logged: Collection[str] = ()) -> Signal:
+    return with_owner(signal, lambda _: set(jobs), lambda cluster, job, node: (), lambda cluster, job: job in logged)
+
+
+def of_kernel(failure_class: str, comm: str, **fields: str) -> Signal:
+    named = {"comm": comm, "pid": "41220"} if comm else {}
+    return a_signal(failure_class, 5, severity="critical", source="kernel", fields=named | fields)
+
+
+@pytest.mark.parametrize("jobs", [set(), {"A"}], ids=["no-job", "job"])
+@pytest.mark.parametrize(
+    ("failure_class", "comm", "is_foreign"),
+    [
+        pytest.param("segfault", "rsync", True, id="segfault-of-rsync"),
+        pytest.param("host-oom-kill", "node_exporter", True, id="kill-of-an-exporter"),
+        pytest.param("xid-31", "jupyter-lab", True, id="xid-31-of-jupyter"),
+        pytest.param("segfault", "python3", False, id="segfault-of-python"),
+        pytest.param("host-oom-kill", "pt_data_worker", False, id="kill-of-a-data-loader"),
+        pytest.param("segfault", "", False, id="no-name"),
+        pytest.param("xid-79", "rsync", False, id="broken-gpu"),
+        pytest.param("hung-task", "rsync", True, id="hung-rsync"),
+        pytest.param("hung-task", "python3", False, id="hung-python"),
+        pytest.param("hung-task", "kworker/3:1", False, id="hung-kworker"),
+        pytest.param("hung-task", "jbd2/sda1-8", False, id="hung-journal"),
+        pytest.param("hung-task", "nvidia-smi", False, id="hung-nvidia-smi"),
+        pytest.param("segfault", "systemd-journal", True, id="segfault-of-a-program-of-the-node"),
+    ],
+)
+def test_a_program_that_is_not_of_training_is_foreign_with_and_without_a_job_on_its_node(
+    failure_class: str, comm: str, is_foreign: bool, jobs: set[str]
+) -> None:
+    found = owned(of_kernel(failure_class, comm), jobs)
+    assert (found.is_foreign, found.severity) == (is_foreign, "warning" if is_foreign else "critical")
+
+
+@pytest.mark.parametrize(("jobs", "is_foreign"), [({"A"}, True), ({"99"}, False), (set(), False)], ids=str)
+def test_a_process_in_the_cgroup_of_a_job_is_foreign_where_others_are_known(jobs: set[str], is_foreign: bool) -> None:
+    killed = of_kernel("cgroup-oom-kill", "python3", cgroup="/slurm/uid_1000/job_99/step_0")
+    assert owned(killed, jobs).is_foreign is is_foreign
+
+
+@pytest.mark.parametrize("logged", [{"A"}, {"B"}, set()], ids=["it", "another", "none"])
+@pytest.mark.parametrize("failure_class", ["k8s-evicted", "k8s-oomkilled", "k8s-crashloop"])
+def test_an_event_about_a_pod_is_foreign_if_its_job_never_logged(failure_class: str, logged: set[str]) -> None:
+    found = owned(a_signal(failure_class, 5, "n1", "A", source="kubernetes"), logged=logged)
+    has_logged = "A" in logged
+    assert (found.is_foreign, found.severity) == (not has_logged, "error" if has_logged else "warning")
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [
+        pytest.param(a_signal("k8s-image-pull", 5, "n1", "A", source="kubernetes"), id="another-class"),
+        pytest.param(a_signal("k8s-evicted", 5, "n1", "A", source="worker"), id="another-source"),
+    ],
+)
+def test_other_lines_about_pods_keep_their_severity(signal: Signal) -> None:
+    assert owned(signal) is signal
+
+
+def an_event(second: float, reason: str, message: str, about: dict[str, str]) -> bytes:
+    """A Kubernetes Event (core/v1) of the kubelet of n1, as the API server has it."""
+    fields: dict[str, Any] = {
+        "metadata": {"name": f"{about['name']}.18a2c4d1f0b3", "namespace": "ml"},
+        "involvedObject": about,
+        "reason": reason,
+        "message": message,
+        "source": {"component": "kubelet", "host": "n1"},
+        "lastTimestamp": f"{iso(second)[:19]}Z",
+        "type": "Warning",
+    }
+    return orjson.dumps(fields)
+
+
+def evicted(pod: str) -> bytes:
+    return an_event(100, "Evicted", "The node was low on resource: memory. ", {"kind": "Pod", "name": pod})
+
+
+def incidents_of(*lines: bytes, more: list[Match] | None = None) -> list[Incident]:
+    """The incidents of these lines, where job `run7` logs on two nodes."""
+    scanned, engine = a_scanner().scan(batch(lines)), Engine(the_rules())
+    logged = [alive(second, "run7", node) for second in (0, 95) for node in ("n1", "n2")]
+    engine.add([*scanned.matches, *(more or [])], logged, scanned.rank_placements)
+    return list({incident.incident_id: incident for incident in engine.flush()}.values())
+
+
+@pytest.mark.parametrize(
+    ("pod", "jobs"), [("run7-worker-1", [("run7",)]), ("grafana-5c9f7d4b6-x2v4q", [])], ids=["of-a-job", "of-no-job"]
+)
+def test_an_eviction_opens_an_incident_if_the_job_of_the_pod_logs(pod: str, jobs: list[tuple[str, ...]]) -> None:
+    assert [incident.jobs for incident in incidents_of(evicted(pod))] == jobs
+
+
+def test_the_eviction_of_another_pod_is_not_the_cause_of_a_failure_on_its_node() -> None:
+    failure = a_match("elastic.first_failure", 102, "n1", "run7")
+    (incident,) = incidents_of(evicted("grafana-5c9f7d4b6-x2v4q"), more=[failure])
+    assert incident.failure_class == "elastic-worker-failed"
+
+
+def test_an_event_about_a_node_that_ran_out_of_memory_is_of_the_job_on_the_node() -> None:
+    message = "System OOM encountered, victim process: python3, pid: 41220"
+    failure = a_match("elastic.first_failure", 102, "n1", "run7")
+    (incident,) = incidents_of(an_event(100, "SystemOOM", message, {"kind": "Node", "name": "n1"}), more=[failure])
+    assert (incident.failure_class, incident.root_cause.node) == ("host-oom-kill", "n1")
+
+
+OOM = "Out of memory: Killed process 41220 ({}) total-vm:91234kB, anon-rss:66912kB, file-rss:0kB, shmem-rss:0kB"
+HUNG = "INFO: task {}:41220 blocked for more than 120 seconds."
+
+
+@pytest.mark.parametrize(
+    ("text", "comm", "opened"),
+    [
+        pytest.param(HUNG, "rsync", [], id="hung-rsync"),
+        pytest.param(HUNG, "jbd2/sda1-8", ["hung-task"], id="hung-journal"),
+        pytest.param(OOM, "rsync", [], id="killed-rsync"),
+        pytest.param(OOM, "python3", ["host-oom-kill"], id="killed-python"),
+    ],
+)
+def test_a_program_of_no_job_opens_no_incident_on_a_node_without_jobs(text: str, comm: str, opened: list[str]) -> None:
+    found = incidents_of(kernel("n9", 100, text.format(comm)))
+    assert [incident.failure_class for incident in found] == opened

@@ -1,0 +1,108 @@
+"""Which errors a job may survive, and which ended their process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from epicenter.rules.correlate.pending import is_of_a_node, is_soft, is_uncaught
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.model.signals import Signal
+from tests.support.logs import a_scanner, batch, iso, journald, the_rules, vector
+from tests.support.signals import a_signal
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "expected"),
+    [
+        pytest.param("oom-gpu", True, id="cuda"),
+        pytest.param("cublas-error", True, id="cuda-library"),
+        pytest.param("oom-host", True, id="memory"),
+        pytest.param("shm-exhausted", True, id="shared-memory"),
+        pytest.param("inference-overload", True, id="serving"),
+        pytest.param("import-error", True, id="import"),
+        pytest.param("subprocess-fail", True, id="subprocess"),
+        pytest.param("cuda-illegal-access", False, id="ends-its-process"),
+        pytest.param("cuda-device-assert", False, id="assert-ends-its-process"),
+        pytest.param("slurm-exit-nonzero", False, id="exit-status"),
+        pytest.param("elastic-worker-failed", False, id="worker-failed"),
+        pytest.param("nccl-timeout", False, id="watchdog"),
+        pytest.param("page-alloc-fail", False, id="latent"),
+    ],
+)
+def test_an_error_of_a_program_is_soft_if_its_process_may_live_on(failure_class: str, expected: bool) -> None:
+    assert is_soft(a_signal(failure_class, 5, job="A")) is expected
+    assert not is_soft(a_signal(failure_class, 5, job="A", severity="critical"))
+    assert not is_soft(a_signal(failure_class, 5, job="A", source="scheduler"))
+
+
+def signals_in(*values: bytes) -> list[Signal]:
+    return [signal_of(the_rules(), match) for match in a_scanner().scan(batch(values)).matches]
+
+
+LOST_CARRIER = "ibp28s0: Lost carrier"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(f"{iso(5)} n1 systemd-networkd[811]: {LOST_CARRIER}".encode(), True, id="syslog"),
+        pytest.param(
+            journald("n1", 5, LOST_CARRIER, "stdout").replace(b'"python"', b'"systemd-networkd"'), True, id="journal"
+        ),
+        pytest.param(vector("n1", 5, "mlx5_4 port 1 down since 2026-03-02T09:00:05Z"), True, id="pod-without-a-job"),
+        pytest.param(vector("n1", 5, "mlx5_4 port 1 down since 2026-03-02T09:00:05Z", "A"), False, id="pod-of-a-job"),
+    ],
+)
+def test_a_link_that_a_program_of_the_node_reports_lost_is_of_the_node(value: bytes, expected: bool) -> None:
+    (signal,) = signals_in(value)
+    assert (signal.failure_class, is_of_a_node(signal), is_soft(signal)) == ("ib-link-down", expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "more", "expected"),
+    [
+        pytest.param("xid-13", {"source": "kernel"}, True, id="kernel"),
+        pytest.param("nic-link-down", {"source": "any", "job": "A"}, False, id="job"),
+        pytest.param("oom-gpu", {"source": "any"}, False, id="another-family"),
+    ],
+)
+def test_what_the_kernel_reports_is_of_the_node(failure_class: str, more: dict[str, Any], expected: bool) -> None:
+    assert is_of_a_node(a_signal(failure_class, 5, **more)) is expected
+
+
+def traceback(*frames: str, last: str = "ValueError: token 70000 is out of range", rank: str = "") -> Signal:
+    """The signal of a traceback that a rank of job A prints, with code below each frame."""
+    code = [f"  File {frame}\n    step(batch)" for frame in frames]
+    lines = "\n".join(["Traceback (most recent call last):", *code, last, "shutting down"]).split("\n")
+    (signal,) = signals_in(*(vector("n1", 5 + n / 1000, f"{rank}{line}", "A") for n, line in enumerate(lines)))
+    return signal
+
+
+MODULE, RUNPY = '"/w/train.py", line 90, in <module>', '"<frozen runpy>", line 198, in _run_module_as_main'
+MAIN, LOADER = '"/w/train.py", line 60, in main', '"/w/data.py", line 17, in fetch'
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.mark.parametrize(
+    ("signal", "failure_class", "expected"),
+    [
+        pytest.param(traceback(MODULE, MAIN, LOADER), "python-exception", True, id="module"),
+        pytest.param(traceback(RUNPY, MAIN), "python-exception", True, id="runpy"),
+        pytest.param(traceback(LOADER), "python-exception", False, id="function"),
+        pytest.param(traceback(MAIN, MODULE), "python-exception", False, id="module-that-a-function-imports"),
+        pytest.param(traceback(LOADER, rank="[rank3]: "), "python-exception", True, id="function-of-a-rank-that-ended"),
+        pytest.param(traceback(MODULE, MAIN, last=OOM), "oom-gpu", True, id="another-class"),
+        pytest.param(traceback(LOADER, last=OOM), "oom-gpu", False, id="another-class-in-a-function"),
+    ],
+)
+def test_an_exception_is_uncaught_if_its_traceback_begins_at_the_module(
+    signal: Signal, failure_class: str, expected: bool
+) -> None:
+    assert (signal.failure_class, is_uncaught(signal)) == (failure_class, expected)
+
+
+def test_an_exception_without_its_traceback_may_be_caught() -> None:
+    (signal,) = signals_in(vector("n1", 5, "ValueError: token 70000 is out of range", "A"))
+    assert not is_uncaught(signal)
