@@ -38,6 +38,8 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     node, rank = _named_node(signal, placement), signal.rank
     if pod and not node:
         node = placement.pods.node_of(signal.cluster, pod)
+    if NODE_FIELD in signal.fields and node:
+        node = placement.pods.node_of(signal.cluster, node) or node
     if rank is None:
         rank = _named_rank(signal, placement)
     if not node and rank is not None and signal.job:

@@ -71,3 +71,10 @@ def test_an_exception_that_ray_s_driver_prints_happened_at_the_worker() -> None:
             "disk-full", 5, "head", "A", text="OSError: [Errno 28] No space left on device", block=(header,)
         )
         assert completed(inside, placement).node == node
+
+
+def test_a_host_in_a_line_that_is_a_pod_is_the_node_of_the_pod() -> None:
+    placement = Placement()
+    placement.record(RankPlacement(at(0), "default", "A", "n3", pod="a-worker-1"))
+    named = a_signal("nan-loss", 1, "a-worker-1", "A", fields={"node": "a-worker-1"})
+    assert completed(named, placement).node == "n3"
