@@ -243,7 +243,7 @@ class Engine:
         of_line = self._with_host(signal_of(self._rules, match))
         signal = completed(of_line, placement, match.event.pod)
         signal = signal if signal.node == of_line.node else self._with_host(signal)
-        if signal.source in NAMES_PROCESSES:
+        if signal.source in NAMES_PROCESSES and placement.by_job:
             signal = with_owner(signal, correlator.jobs_of, placement.pids_of, liveness.has_logged)
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)

@@ -139,3 +139,13 @@ HUNG = "INFO: task {}:41220 blocked for more than 120 seconds."
 def test_a_program_of_no_job_opens_no_incident_on_a_node_without_jobs(text: str, comm: str, opened: list[str]) -> None:
     found = incidents_of(kernel("n9", 100, text.format(comm)))
     assert [incident.failure_class for incident in found] == opened
+
+
+@pytest.mark.parametrize("has_a_job", [False, True])
+def test_a_killed_program_is_foreign_only_where_a_job_is_known(has_a_job: bool) -> None:
+    engine = Engine(the_rules())
+    engine.add([a_match("memory.host_oom_kill", 10, "n9", "", source="kernel", fields={"comm": "uwsgi"})])
+    if has_a_job:
+        engine.add([], [alive(1, "A", "n1")])
+    found = engine.flush()
+    assert [incident.severity for incident in found] == ([] if has_a_job else ["warning"])
