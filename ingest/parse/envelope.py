@@ -76,7 +76,8 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         inner = peel(piece)
         peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
     time_ns = _stated_time(fields, heads, record)
-    identity = identity_of({**fields, **printed_event(text)})
+    event_fields = printed_event(text)
+    identity = identity_of(fields | event_fields if event_fields else fields)
     origin = record.origin or _PLAIN
     if is_envelope(record.value):
         origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin, identity)

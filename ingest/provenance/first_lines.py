@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ HEAD_BYTES: Final = 256 << 10
 HEAD_LINES: Final = 200
 TAIL_BYTES: Final = 64 << 10
 MAX_TASKS: Final = 1 << 16
+MAX_TASKS_OF_A_NODE: Final = 1024
 
 _CRI_HEAD: Final = re.compile(r"(?m)^\d{4}-\d\d-\d\dT\S{8,24} (?:stdout|stderr) [PF](?::\S{1,20})? ")
 _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,16} "
@@ -46,6 +47,7 @@ _TASKS_PER_NODE = re.compile(rf"{_SETTING}(?:SLURM_)?NTASKS_PER_NODE *(?:=|:) *\
 _TASKS = re.compile(rf"{_SETTING}(?:SLURM_)?(?:NTASKS|NPROCS) *(?:=|:) *\"?(?P<count>\d{{1,6}})\b")
 _LABELLED = rf"(?m)^(?:{_STAMP})? {{0,6}}(?P<task>\d{{1,7}}): "
 _TASK = re.compile(_LABELLED)
+_RANGE = re.compile(r"(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?")
 _TASK_ON_HOST = re.compile(
     _LABELLED + r"(?:\[rank\d{1,7}\]: ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} "
     r"\[\d{1,3}\] NCCL|\bsrun: error: (?P<at>[A-Za-z][\w.-]{0,120}): tasks? (?P<tasks>\d[\d,-]{0,200}):"
@@ -143,11 +145,10 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
 
 
 def _numbers(ranges: str) -> Iterator[int]:
-    """The numbers of `3`, or of Slurm's `8-15,17`."""
-    for part in ranges.split(","):
-        first, _, last = part.partition("-")
-        if first and (last or "-" not in part):
-            yield from range(int(first), min(int(last or first), MAX_TASKS) + 1)
+    """The numbers of `3`, or of Slurm's `8-15,17`; none if they are more than a node has."""
+    found = filter(None, map(_RANGE.fullmatch, ranges.split(",")))
+    spans = [range(int(span["first"]), int(span["last"] or span["first"]) + 1) for span in found]
+    return chain.from_iterable(spans) if sum(map(len, spans)) <= MAX_TASKS_OF_A_NODE else iter(())
 
 
 def _tasks_per_node(text: str, nodes: int) -> int:

@@ -41,8 +41,8 @@ def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPl
     gpu = pci_of_bus_id(fields.get("bus", ""))
     if "moment" in fields and event.job:
         yield _with(placement, node=event.node, world_size=None, moment=fields["moment"])
-    has_known_rank = event.rank is not None and not event.pod  # a pod's may be its index
-    if rank is not None and event.rank is not None and has_known_rank and "bus" in fields and rank != event.rank:
+    is_of_its_rank = event.rank == rank or event.pod  # a pod's rank may be its index
+    if rank is not None and event.rank is not None and "bus" in fields and not is_of_its_rank:
         rank = event.rank if event.rank >= 0 else None
         placement = _with(placement, world_size=None)  # a smaller communicator counts its ranks anew
     if rank is not None or world_size:

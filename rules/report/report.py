@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -109,11 +109,11 @@ def _severity(state: IncidentState, root: Signal) -> str:
 
 def _hurts_a_job(state: IncidentState) -> bool:
     """Whether it is more than what a node reports and jobs may survive, or a node without a job that boots."""
-    errors = (signal for signal in state.signals() if signal.severity in ERRORS)
-    return any(
-        not (is_of_a_node(signal) and is_soft(signal)) and not (signal.failure_class == REBOOT_CLASS and not state.jobs)
-        for signal in errors
-    )
+    return any(signal.severity in ERRORS and not _is_harmless(signal, state.jobs) for signal in state.signals())
+
+
+def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
+    return (is_of_a_node(signal) and is_soft(signal)) or (signal.failure_class == REBOOT_CLASS and not jobs)
 
 
 def ranked_signals(

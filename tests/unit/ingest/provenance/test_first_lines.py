@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epicenter.ingest.provenance.first_lines import HEAD_BYTES, MAX_TASKS, text_of_ends, with_first_lines
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of_ends, with_first_lines
 from epicenter.rules.model.records import Origin
 from tests.support.logs import START_NS
 
@@ -108,9 +108,9 @@ def test_tasks_are_on_the_nodes_of_the_list_or_of_their_lines(
     assert (origin.hosts, origin.tasks_are_ranks) == (hosts, True)
 
 
-def test_a_range_of_tasks_beyond_any_job_is_cut(tmp_path: Path) -> None:
-    origin = origin_of_log(tmp_path, "0: x\nsrun: error: n7: tasks 1-999999999: Killed\n")
-    assert (len(origin.hosts), origin.hosts[1]) == (MAX_TASKS, "n7")
+@pytest.mark.parametrize("tasks", ["1-999999", "1-3-5", "--", "5-1", "0-1023,1024", "9" * 200])
+def test_tasks_that_no_node_has_are_on_no_node(tasks: str, tmp_path: Path) -> None:
+    assert origin_of_log(tmp_path, f"0: x\nsrun: error: n7: tasks {tasks}: Killed\n").hosts == ()
 
 
 def test_under_torchrun_behind_a_time_stamp_a_task_is_a_node(tmp_path: Path) -> None:
