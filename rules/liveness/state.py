@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.liveness.progress import MIN_SILENCE_NS, ROUND_NS, JobProgress
+from epicenter.rules.liveness.progress import MIN_SILENCE_NS, JobProgress
 from epicenter.rules.model.heartbeats import EXIT, RUN_EXIT, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
 from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.records import RankPlacement
@@ -44,7 +44,7 @@ class JobWatch(msgspec.Struct):
     `suspect_step`, `suspect_lag` steps behind, and has fallen further behind at `suspect_falls` checks in a row: a rank
     with a slow clock lags too, but does not. `named_node` and `named_rank` are those of the newest verdict,
     `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`. `run_exit_ns` is when a line last
-    reported the end of the run, or its last step: a job that trained on after it has several runs.
+    reported the end of the run.
     """
 
     progress: JobProgress
@@ -89,8 +89,7 @@ class JobWatch(msgspec.Struct):
         if heartbeat.phase == EXIT:
             self.exit_ns_by_node[heartbeat.node] = heartbeat.event_time_ns
         elif heartbeat.phase == RUN_EXIT:
-            has_continued = 0 < self.run_exit_ns < self.progress.last_step_ns - ROUND_NS
-            self.run_exit_ns = self.run_exit_ns if has_continued else heartbeat.event_time_ns
+            self.run_exit_ns = heartbeat.event_time_ns
         else:
             self.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
 

@@ -14,7 +14,7 @@ from epicenter.ingest.parse.envelope import Parsed, parse
 from epicenter.rules.detect.inputs import observed
 from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
-from epicenter.rules.model.heartbeats import EVALUATION, RUN_EXIT, Heartbeat
+from epicenter.rules.model.heartbeats import EVALUATION, Heartbeat
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import LogEvent, Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES
@@ -282,8 +282,6 @@ def _record_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> 
     if spec.role == "progress":
         if fields.get("step"):
             heartbeats.add_step(event, fields["step"], fields.get("rank", ""))
-            if fields.get("steps_total") == fields["step"]:
-                heartbeats.add_phase(event, RUN_EXIT)
         else:
             heartbeats.add_progress(event)
     elif spec.role == "placement":

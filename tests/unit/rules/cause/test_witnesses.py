@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.cause.context import IncidentContext
-from epicenter.rules.cause.witnesses import accused
+from epicenter.rules.cause.witnesses import Accused, accused
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import RankPlacement
 from tests.support.logs import at, the_rules
-from tests.support.signals import a_match, alive, an_xid
+from tests.support.signals import a_match, a_signal, alive, an_xid
 
 OF_FOUR = IncidentContext(nodes_by_job={"A": ("n1", "n2", "n3", "n4")})
 
@@ -79,3 +79,20 @@ def test_an_error_of_the_kernel_of_a_lost_peer_without_worker_lines_is_the_cause
     lost = [a_match("nccl.peer_gone", 102, node, "A", fields={"peer": "n9:43210"}) for node in ("n2", "n3")]
     engine.add([an_xid(74, 100, "n9", source="kernel"), *lost])
     assert root_of(engine.flush()) == ("xid-74", "n9")
+
+
+@pytest.mark.parametrize(
+    ("cause", "effect", "is_exonerated"),
+    [
+        pytest.param(("xid-92", "n1"), ("python-exception", "n4"), True, id="gpu-elsewhere-and-what-befell-the-lost"),
+        pytest.param(("xid-92", "n1"), ("connection-reset", "n1"), True, id="gpu-and-the-loss-on-its-node"),
+        pytest.param(("xid-92", "n4"), ("connection-reset", "n1"), False, id="gpu-of-the-lost-node"),
+        pytest.param(("nic-link-down", "n1"), ("connection-reset", "n1"), False, id="network"),
+        pytest.param(("xid-92", "n1"), ("oom-gpu", "n1"), False, id="no-loss"),
+    ],
+)
+def test_what_stays_within_another_node_does_not_explain_the_loss_of_one(
+    cause: tuple[str, str], effect: tuple[str, str], is_exonerated: bool
+) -> None:
+    lost = Accused("n4", frozenset({"n1", "n2"}), "10.3.0.8")
+    assert lost.exonerates(a_signal(cause[0], 1, cause[1]), a_signal(effect[0], 2, effect[1])) is is_exonerated

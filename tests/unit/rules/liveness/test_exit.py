@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Advanced
 from epicenter.rules.model.times import NS_PER_S
-from tests.support.heartbeats import of_all, steps
-from tests.support.logs import a_scanner, at, batch, the_rules, vector
+from tests.support.heartbeats import alive_every, of_all, steps
+from tests.support.logs import a_scanner, at, batch, iso, the_rules, vector
 
 NOT_DESTROYED = (
     "[rank0]:[W302 09:09:50.100200300 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed"
@@ -40,3 +42,32 @@ def test_a_job_hangs_that_trained_on_after_the_summary_of_a_run() -> None:
     engine = Engine(the_rules())
     engine.add(scanned.matches, [*of_all(117), *scanned.heartbeats])
     assert engine.advance(at(585) + 3600 * NS_PER_S) != []
+
+
+def stopped(second: float, pod: str) -> bytes:
+    """The kubelet's Event as Vector ships it."""
+    about = {"kind": "Pod", "namespace": "ml", "name": pod}
+    time = f"{iso(second)[:19]}Z"
+    fields = {"reason": "Killing", "message": "Stopping container pytorch", "involvedObject": about}
+    more = {"metadata": {"name": pod}, "source": {"component": "kubelet", "host": "n1"}, "lastTimestamp": time}
+    return orjson.dumps(fields | more | {"type": "Normal"})
+
+
+@pytest.mark.parametrize(("pod", "expected"), [("A-worker-0", "finished"), ("B-worker-0", "hung")])
+def test_a_job_whose_pod_kubernetes_stops_has_not_hung(pod: str, expected: str) -> None:
+    scanned = a_scanner().scan(batch([stopped(590, pod)]))
+    engine = Engine(the_rules())
+    engine.add([*scanned.matches, *scanned.observed], steps(117))
+    engine.advance(at(585) + 3600 * NS_PER_S)
+    assert engine.verdicts()[-1].verdict == expected
+
+
+@pytest.mark.parametrize(("writes_until_s", "expected"), [(3000, []), (500, ["hung"])], ids=["serves", "is-silent"])
+def test_progress_without_step_numbers_that_stops_is_no_hang_while_other_lines_come(
+    writes_until_s: int, expected: list[str]
+) -> None:
+    engine = Engine(the_rules())
+    served = [Advanced(at(10 * number), "default", "A", "n1") for number in range(50)]
+    engine.add([], [*served, *alive_every("worker", "n1", 0, writes_until_s)])
+    engine.advance(at(3000))
+    assert [verdict.verdict for verdict in engine.verdicts()] == expected
