@@ -321,14 +321,14 @@ class Engine:
             name = self._names[of.cluster, of.node] = self._state.host_names.name_of(of.cluster, of.node)
         return of if name == of.node else msgspec.structs.replace(of, node=name)
 
-    def _with_node_of_pod(self, rank_placement: RankPlacement) -> RankPlacement:
-        """With the node of the pod that a banner calls its host."""
-        pods = self._state.lifecycle.correlator.placement.pods
-        node = pods.node_of(rank_placement.cluster, rank_placement.node) if rank_placement.node else ""
-        return msgspec.structs.replace(rank_placement, node=node) if node else rank_placement
+    def _with_node(self, rank_placement: RankPlacement) -> RankPlacement:
+        """With the node that a banner means by its host, which may be a pod or an address."""
+        placement = self._state.lifecycle.correlator.placement
+        node = placement.node_called(rank_placement.cluster, rank_placement.node)
+        return self._with_host(msgspec.structs.replace(rank_placement, node=node))
 
     def _on_rank_placement(self, rank_placement: RankPlacement) -> None:
-        rank_placement = self._with_host(self._with_node_of_pod(rank_placement))
+        rank_placement = self._with_node(rank_placement)
         if rank_placement.moment:
             job, node = (f"{rank_placement.cluster}/{name}" for name in (rank_placement.job, rank_placement.node))
             self._state.skew.record_banner(job, rank_placement.moment, node, rank_placement.time_ns)

@@ -39,7 +39,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     if pod and not node:
         node = placement.pods.node_of(signal.cluster, pod)
     if NODE_FIELD in signal.fields and node:
-        node = placement.pods.node_of(signal.cluster, node) or node
+        node = placement.node_called(signal.cluster, node)
     if rank is None:
         rank = _named_rank(signal, placement)
     if not node and rank is not None and signal.job:
@@ -81,7 +81,7 @@ def _named_node(signal: Signal, placement: Placement) -> str:
     if listed := _listed(signal):
         return signal.fields.get(NODE_FIELD) or listed[0]
     if not signal.fields.get(NODE_FIELD) and (address := _ray_address(signal)):
-        return placement.node_by_address.get(f"{signal.cluster}/{address[1]}", address[1])
+        return placement.node_called(signal.cluster, address[1])
     return signal.node
 
 

@@ -239,13 +239,17 @@ class Placement(msgspec.Struct):
         """The node of a rank at that time; empty if unknown."""
         places = self.by_job.get(f"{cluster}/{job}")
         version = places.at(rank, time_ns) if places else None
-        return self._node(cluster, version.node) if version else ""
+        return self.node_called(cluster, version.node) if version else ""
 
     def node_of_process(self, cluster: str, job: str, process: int, time_ns: int) -> str:
         """The node of a JAX process: that of its rank, else, with one process a node, the one with its number."""
         places = self.by_job.get(f"{cluster}/{job}")
         of_rank = self.node_of(cluster, job, process, time_ns)
-        return of_rank or (self._node(cluster, places.node_by_index.get(process, "")) if places else "")
+        return of_rank or (self.node_called(cluster, places.node_by_index.get(process, "")) if places else "")
+
+    def node_called(self, cluster: str, name: str) -> str:
+        """The node that a name means: that of an address or a pod; any other name is the node's own."""
+        return self.node_by_address.get(f"{cluster}/{name}", name)
 
     def job_named_in(self, cluster: str, pod: str) -> str:
         """The known job whose replica the pod is by its name; the longest name of several, empty if there is none."""
@@ -325,9 +329,6 @@ class Placement(msgspec.Struct):
             places = self.by_job[key] = JobPlaces()
         places.last_ns = max(places.last_ns, time_ns)
         return places
-
-    def _node(self, cluster: str, name: str) -> str:
-        return self.node_by_address.get(f"{cluster}/{name}", name)
 
     def _name(self, cluster: str, address: str, node: str) -> None:
         self._unname(cluster, address)

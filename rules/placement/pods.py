@@ -12,8 +12,6 @@ MAX_KEPT_PODS: Final = 50_000
 _REPLICA = re.compile(r"-(?:worker|master|launcher|chief|ps|head|leader|server|node)(?:-[a-z0-9.-]+)?$")
 _INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 _INDEX = re.compile(r"(?:-\d{1,5})+$")
-
-
 _OF_A_REPLICA = re.compile(
     r"(?:-(?:\d{1,5}|(?=[a-z]*\d)[a-z0-9]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|workers?|masters?|launcher|chief|ps|head"
     r"|leader|server|node|trainers?|replicas?|main|gpu))+$"
