@@ -77,6 +77,8 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
     is_system = bool(_SYSTEM.search(stem))
     job = "" if is_system else _job_of_pod(stem, folders) or _job_of_file(file, stem) or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
+    if not node and (is_system or _job_of_file(file, stem)) and _is_in_folder_of_node(file, root):
+        node = file.parent.name
     is_process = any(map(_PROCESS.match, (stem, *folders)))
     is_in_pod = bool(_job_of_pod(stem, folders))
     is_part = node != "" or rank is not None or _attempt_rank(folders) is not None or is_process or is_in_pod
@@ -142,6 +144,18 @@ def _is_one_of_many(name: str) -> bool:
 def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
     own = _KERNEL_MARK.sub("", stem, count=1) if is_system else stem
     return next((name for name in (own, *reversed(folders)) if _NODE.match(name)), "")
+
+
+def _is_in_folder_of_node(file: Path, root: Path) -> bool:
+    """Whether the folder is one of several for the same job's log, or the same system log: then it names the node."""
+    folder = file.parent
+    if root in (file, folder) or folder.name.isdigit() or _RANK.search(folder.name) or _PROCESS.match(folder.name):
+        return False
+    try:
+        others = [other for other in folder.parent.iterdir() if other.name != folder.name]
+    except OSError:
+        return False
+    return any((other / file.name).is_file() for other in others)
 
 
 def _rank(stem: str, folders: Sequence[str]) -> int | None:

@@ -115,3 +115,22 @@ def test_a_single_file_is_read_with_the_folders_above_it() -> None:
     file = Path("job-7877/node0007/worker.log")
     origin = origin_of(file, file)
     assert (origin.job, origin.node) == ("7877", "node0007")
+
+
+@pytest.mark.parametrize(
+    ("files", "node"),
+    [
+        pytest.param(["alpha/job-7877.log", "beta/job-7877.log"], "alpha", id="log-of-one-job-in-two-folders"),
+        pytest.param(["alpha/kern.log", "beta/kern.log"], "alpha", id="system-log-in-two-folders"),
+        pytest.param(["alpha/job-7877.log", "beta/job-7878.log"], "", id="two-jobs"),
+        pytest.param(["alpha/train.log", "beta/train.log"], "", id="two-runs"),
+        pytest.param(["rank_0/job-7877.log", "rank_1/job-7877.log"], "", id="folders-of-ranks"),
+        pytest.param(["worker-0/job-7877.log", "worker-1/job-7877.log"], "", id="folders-of-processes"),
+        pytest.param(["job-7877.log", "beta/job-7877.log"], "", id="no-folder-of-its-own"),
+    ],
+)
+def test_several_folders_with_the_log_of_one_job_are_its_nodes(tmp_path: Path, files: list[str], node: str) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert origin_of(tmp_path / files[0], tmp_path).node == node
