@@ -11,6 +11,8 @@ import msgspec
 
 from epicenter.rules.cause.processes import NAMES_PROCESSES, with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
+from epicenter.rules.cause.suspects import WAITING_CLASSES
+from epicenter.rules.correlate.keys import is_of_lost_pod
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.pending import is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
@@ -30,7 +32,7 @@ from epicenter.rules.model.heartbeats import EXIT, Advanced, Heartbeat, PhaseBeg
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
-from epicenter.rules.model.signals import ERRORS, POD_STOPPED_RULE, QUIET_ROLES, Signal
+from epicenter.rules.model.signals import ERRORS, HANDLED_RULE, POD_STOPPED_RULE, QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
@@ -270,12 +272,17 @@ class Engine:
             self._state.liveness.process(
                 PhaseBegan(signal.event_time_ns, signal.cluster, signal.job, signal.node, phase=EXIT)
             )
+        if signal.rule == HANDLED_RULE:
+            correlator.forgive(signal)
         if is_boot(signal):
             self._on_verdicts(self._state.liveness.boot(signal, correlator.jobs_of(signal)))
         self._mark_changed(self._state.lifecycle.clear(signal, spec.clears, self._attempt_of))
         self._detect(signal)
 
     def _on_signal(self, signal: Signal) -> None:
+        is_stop = signal.failure_class in WAITING_CLASSES or is_of_lost_pod(signal)
+        if is_stop and signal.job and not self._state.lifecycle.correlator.has_class(signal):
+            self._place_broken_node(signal)
         self._correlate(signal)
         self._detect(signal)
 
@@ -302,6 +309,12 @@ class Engine:
             self._mark_changed(self._state.lifecycle.correlator.on_listed_node(named))
         elif source not in CONTROLLERS:
             self._on_placement(signal.cluster, signal.node, signal.job, signal.event_time_ns)
+
+    def _place_broken_node(self, stop: Signal) -> None:
+        """A job stops: the node without known jobs that broke at that moment is the one that it lacks."""
+        node = self._state.lifecycle.correlator.broken_node_without_job(stop)
+        if node and self._state.liveness.may_lack_a_node(stop.cluster, stop.job):
+            self._on_placement(stop.cluster, node, stop.job, stop.onset_ns)
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.cause.survival import cleared, is_survived
+from epicenter.rules.cause.survival import breaks_its_node, cleared, is_survived
 from epicenter.rules.correlate.keys import (
     FILE,
     FOLDER,
@@ -17,12 +17,13 @@ from epicenter.rules.correlate.keys import (
     KERNEL,
     MANY,
     NODE,
+    is_node_wide,
     is_of_a_maker,
     keys_of,
     keys_sought,
     kind_of,
 )
-from epicenter.rules.correlate.pending import HOLD_NS, is_hard, is_soft
+from epicenter.rules.correlate.pending import HOLD_NS, is_handled, is_hard, is_soft
 from epicenter.rules.correlate.state import IncidentState, place_of
 from epicenter.rules.correlate.unattached import UnattachedSignals
 from epicenter.rules.model.ids import stable_id
@@ -36,6 +37,9 @@ from epicenter.rules.placement.placement import Placement
 
 FIRST_LINE_WITHIN_NS: Final = 10 * NS_PER_S
 """A job whose first line on a node comes this soon after a failure there ran there already."""
+
+SAME_STOP_NS: Final = 60 * NS_PER_S
+"""A node without known jobs that breaks this close to the stop of a job that lacks a node is that node."""
 
 MANY_NODES: Final = 3
 """This many nodes with the same failure at once have one cause, even if the topology is not known."""
@@ -90,6 +94,23 @@ class Correlator(msgspec.Struct):
         """As `on_placement`, for a node that a list of the job's hosts names: it may have no lines."""
         is_new = self.placement.list_node(listed)
         return self._link(listed.cluster, listed.node, listed.job, listed.time_ns) if is_new else []
+
+    def broken_node_without_job(self, stop: Signal) -> str:
+        """The only node that broke when a job stopped, and that no line places in a job; empty if there is none."""
+        broken = {
+            signal.node
+            for incident in self.open.values()
+            if not incident.jobs
+            for of_class in incident.signals_by_class.values()
+            for signal in of_class
+            if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)
+        }
+        return broken.pop() if len(broken) == 1 else ""
+
+    def has_class(self, signal: Signal) -> bool:
+        """Whether an open incident of the signal's job has its class already."""
+        of_job = self.by_key.get(f"{JOB}/{signal.cluster}/{signal.job}", ())
+        return any(signal.failure_class in self.open[incident_id].signals_by_class for incident_id in of_job)
 
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that a signal affects: its own, otherwise those on its node; none if it is about another process."""
@@ -147,6 +168,13 @@ class Correlator(msgspec.Struct):
         incident.status = "dropped"
         self._forget(incident)
         self._remember_latent(incident)
+
+    def forgive(self, handled: Signal) -> None:
+        """A process says that it continues: forget the pending incidents that consist of its newest errors."""
+        for incident_id in list(self.by_key.get(f"{JOB}/{handled.cluster}/{handled.job}", ())):
+            incident = self.open[incident_id]
+            if incident.pending_until_ns and is_handled(incident.signals(), handled):
+                self.forget(incident)
 
     def drop(self, incident: IncidentState) -> None:
         """A pending incident was no separate failure, but may explain a later one: drop it without a notification."""
@@ -357,6 +385,13 @@ def _may_follow_a_cancellation(incident: IncidentState) -> bool:
 
 def _age(incident: IncidentState) -> tuple[int, str]:
     return (incident.first_onset_ns, incident.incident_id)
+
+
+def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:
+    """Whether it breaks a node at the moment of the stop, as far as one can know when each happened."""
+    apart_ns = min(abs(signal.onset_ns - stop.onset_ns), abs(signal.event_time_ns - stop.event_time_ns))
+    is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
+    return bool(signal.node) and is_of_a_node and not signal.is_foreign and apart_ns <= SAME_STOP_NS
 
 
 def _opens(signal: Signal) -> bool:

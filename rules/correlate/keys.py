@@ -58,6 +58,11 @@ def is_node_wide(signal: Signal) -> bool:
     return signal.source == "kernel" or signal.failure_class in _NODE_WIDE
 
 
+def is_of_lost_pod(signal: Signal) -> bool:
+    """Whether it reports that a pod's node is lost, but not which node that is."""
+    return signal.failure_class in _NODE_WIDE and not signal.node
+
+
 def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
     """The keys under which other signals find this one."""
     keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]

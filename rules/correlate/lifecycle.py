@@ -12,7 +12,7 @@ from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.correlate.attempts import Attempt, Attempts
 from epicenter.rules.correlate.correlator import Correlator
 from epicenter.rules.correlate.keys import JOB
-from epicenter.rules.correlate.pending import is_uncaught
+from epicenter.rules.correlate.pending import is_caught, is_uncaught
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step
@@ -34,6 +34,9 @@ STEPS_TO_SURVIVE: Final = 2
 MAX_HOLD_NS: Final = 300 * NS_PER_S
 MAX_PENDING_NS: Final = 1800 * NS_PER_S
 """While its jobs may pause, or still write, a lone error stays pending for at most this long."""
+
+OUTLASTED_NS: Final = 900 * NS_PER_S
+"""A job that still writes this long after a lone error has survived it."""
 
 MAX_SHOWN_TEXT: Final = 160
 
@@ -115,6 +118,9 @@ class Lifecycle(msgspec.Struct):
         if incident.pending_until_ns and (later_ns := _pending_until_ns(incident, next_expected)) > due_ns:
             heappush(self.timers, (later_ns, incident_id))
             return []
+        if incident.pending_until_ns and _has_outlasted(incident, due_ns, next_expected):
+            self.correlator.forget(incident)
+            return []
         over_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
         if over_ns <= due_ns:
             why = f"quiet for {RESOLVE_AFTER_NS // NS_PER_S // 60} minutes"
@@ -157,8 +163,18 @@ def _pending_until_ns(incident: IncidentState, next_expected: NextExpected) -> i
     """Until when its jobs may make the steps that show that they survived it."""
     if any(map(is_uncaught, incident.signals())):
         return 0
-    paused_ns = max((next_expected(incident.cluster, job) for job in incident.jobs), default=0)
-    return min(paused_ns, incident.first_onset_ns + MAX_PENDING_NS)
+    return min(_next_expected_ns(incident, next_expected), incident.first_onset_ns + MAX_PENDING_NS)
+
+
+def _has_outlasted(incident: IncidentState, now_ns: int, next_expected: NextExpected) -> bool:
+    """Whether one of its jobs, whose steps no rule knows, still writes long after the newest error that it caught."""
+    are_caught = all(map(is_caught, incident.signals()))
+    is_quiet = incident.last_seen_ns + OUTLASTED_NS <= now_ns
+    return are_caught and is_quiet and _next_expected_ns(incident, next_expected) > now_ns
+
+
+def _next_expected_ns(incident: IncidentState, next_expected: NextExpected) -> int:
+    return max((next_expected(incident.cluster, job) for job in incident.jobs), default=0)
 
 
 def _steps_to_end(incident: IncidentState) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -13,6 +14,9 @@ from epicenter.rules.packs.vocabulary import vocabulary
 
 HOLD_NS: Final = 10 * NS_PER_S
 """How long a lone error stays pending at least: a successful retry or a cancellation may follow at once."""
+
+HANDLED_WITHIN_NS: Final = 60 * NS_PER_S
+"""A program says at most this long after an error that it continues."""
 
 _CLASSES: Final = (
     *("python-exception", "import-error", "subprocess-fail", "connection-reset", "socket-timeout"),
@@ -46,8 +50,25 @@ def is_uncaught(signal: Signal) -> bool:
     """
     if signal.failure_class == "python-exception" and _UNCAUGHT.match(signal.text):
         return True
-    first = next(filter(None, map(_FIRST_FRAME.search, signal.block)), None)
+    first = _first_frame(signal)
     return first is not None and (first["function"] == _MODULE or first["path"] == "<frozen runpy>")
+
+
+def is_caught(signal: Signal) -> bool:
+    """Whether it is an exception that a function caught, and printed."""
+    return _first_frame(signal) is not None and not is_uncaught(signal)
+
+
+def _first_frame(signal: Signal) -> re.Match[str] | None:
+    return next(filter(None, map(_FIRST_FRAME.search, signal.block)), None)
+
+
+def is_handled(errors: Sequence[Signal], handled: Signal) -> bool:
+    """Whether the process that printed all of these errors continues after the newest, as its later line says."""
+    newest_ns = max(error.event_time_ns for error in errors)
+    processes = {(error.job, error.node, error.rank) for error in errors}
+    is_of_one_process = processes == {(handled.job, handled.node, handled.rank)}
+    return is_of_one_process and 0 <= handled.event_time_ns - newest_ns <= HANDLED_WITHIN_NS
 
 
 def is_hard(signal: Signal) -> bool:

@@ -120,12 +120,25 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
     """The verdict of an incident with these signals, likeliest cause first; empty if no logs are missing.
 
     What happened on another node than the cause's is not the verdict. A line that names the cause outranks a mere hang.
+    A cause that killed its process or its node on the way counts as that.
     """
     cause, silences = ranked[0], [signal for signal in ranked if signal.position is None and "verdict" in signal.fields]
-    named_by_line = _VERDICT_OF_CLASS.get(cause.failure_class, "")
+    deaths = [_death_in(signal) for signal in ranked if signal.node == cause.node != ""]
+    named_by_line = max(deaths, key=_strength, default="") or _VERDICT_OF_CLASS.get(cause.failure_class, "")
     near = [signal.fields["verdict"] for signal in silences if not cause.node or signal.node in ("", cause.node)]
-    best = max(near, key=lambda verdict: STRENGTH.get(verdict, 0), default=HUNG if silences else "")
+    best = max(near, key=_strength, default=HUNG if silences else "")
     return named_by_line if best in ("", HUNG) and named_by_line else best
+
+
+def _strength(verdict: str) -> int:
+    return STRENGTH.get(verdict, 0)
+
+
+def _death_in(signal: Signal) -> str:
+    """What died by this line of a kernel; empty if nothing."""
+    if signal.failure_class == "kernel-panic":
+        return NODE_DEAD
+    return RANK_DEAD if signal.failure_class == "mce-uncorrected" and "pid" in signal.fields else ""
 
 
 def shipper_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:

@@ -15,7 +15,8 @@ from epicenter.rules.liveness.job_state import ADVANCING, CANCELLATIONS
 from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
 from epicenter.rules.liveness.reboots import rebooted
 from epicenter.rules.liveness.retention import HOUR_NS, forget_jobs, forget_streams
-from epicenter.rules.liveness.state import JobWatch, job_key, new_watch, node_key
+from epicenter.rules.liveness.roll_call import roll_call
+from epicenter.rules.liveness.state import MAX_PLACES, JobWatch, job_key, new_watch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
 from epicenter.rules.liveness.timers import (
     CHECK,
@@ -108,6 +109,14 @@ class LivenessWatch(Declared):
             return 0
         writes_within_ns = STILL_WRITES_NS if watch.progress.last_step_ns else START_UP_NS
         return max(watch.progress.next_expected_ns, watch.last_seen_ns + writes_within_ns)
+
+    def may_lack_a_node(self, cluster: str, job: str) -> bool:
+        """Whether the job may run on more nodes than those that logged, by its number of nodes or of ranks."""
+        watch = self.jobs.get(job_key(cluster, job, ""))
+        if watch is None:
+            return False
+        call = roll_call(watch)
+        return call.missing > 0 if call.expected else len(watch.ranks_placed) < (watch.world_size or MAX_PLACES)
 
     def trained(self, cluster: str, job: str) -> tuple[int, int]:
         """From when until when a job trained in its newest attempt, its newest report left out; (0, 0) if unknown."""

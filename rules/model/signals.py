@@ -31,6 +31,12 @@ BOOT_RULE: Final = "machine.boot"
 POD_STOPPED_RULE: Final = "k8s.container_stopped"
 """The rule for Kubernetes' events that a pod was deleted."""
 
+HANDLED_RULE: Final = "workers.handled"
+"""The rule for lines in which a program says that it continues after an error."""
+
+BLAMED_FIELD: Final = "blamed_rank"
+"""The rank that a line blames."""
+
 PEER_FIELD: Final = "peer"
 """The other end of a connection, by name or address."""
 

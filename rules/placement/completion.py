@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
+from epicenter.rules.model.signals import BLAMED_FIELD, PEER_FIELD, PEER_NODE_FIELD, Signal
 from epicenter.rules.placement.hostlist import expand
 from epicenter.rules.placement.placement import Placement
 from epicenter.rules.placement.pods import job_in_name
@@ -47,7 +47,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     if rank is None and signal.gpu and node:
         rank = _rank_of_gpu(signal, node, placement)
     fields = signal.fields
-    if signal.failure_class in _ACCUSING_CLASSES:
+    if signal.failure_class in _ACCUSING_CLASSES or BLAMED_FIELD in fields:
         fields = _fields_with_accused(signal, placement)
     if peer := fields.get(PEER_FIELD):
         fields = _fields_with_peer(fields, peer, signal, placement)
@@ -123,11 +123,13 @@ def _jax_tasks(signal: Signal, tasks: str) -> Iterator[int]:
 
 
 def _fields_with_accused(signal: Signal, placement: Placement) -> dict[str, str]:
-    """The fields, and whom JAX's coordination service declares dead: its report names tasks line by line.
+    """The fields, and which rank the line blames, or which tasks JAX's coordination service declares dead.
 
     Of a single one, the node too, where it is known.
     """
-    accused = {int(task) for line in (signal.text, *signal.block) for task in _JAX_TASK.findall(line)}
+    lines = () if BLAMED_FIELD in signal.fields else (signal.text, *signal.block)
+    tasks = (signal.fields.get(BLAMED_FIELD, ""), *(task for line in lines for task in _JAX_TASK.findall(line)))
+    accused = {int(task) for task in tasks if _ONE_TASK.fullmatch(task)}
     if not accused:
         return signal.fields
     place = (signal.cluster, signal.job, min(accused), signal.event_time_ns)

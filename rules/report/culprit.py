@@ -43,6 +43,8 @@ def culprit_of(
         signal = lost.culprit_of(signal)
     if signal.failure_class in WAITING_CLASSES and not (suspects and suspects.node):
         signal = _of_silent_node(state, signal, context)
+    if not signal.node and signal.rank is not None:
+        signal = structs.replace(signal, node=context.node_of_rank.get((signal.job, signal.rank), ""))
     outlier = outlier_of(signal, context)
     return structs.replace(signal, node=outlier.node) if outlier else signal
 

@@ -27,7 +27,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.IDLE_WARNING: "it is a warning that explains none of the failures",
     ReasonKind.EARLIEST: "it began before every other unexplained signal",
     ReasonKind.SURVIVED: "its job completed further steps after it",
-    ReasonKind.NAMED_BY_PEERS: "{accusers} this node as the peer that went away",
+    ReasonKind.NAMED_BY_PEERS: "{accusers} this node as the one that failed",
     ReasonKind.LOST_ANOTHER: "it reports that another node went away: {lost}",
     ReasonKind.CLEARED: "a line reported that it was over before the last failure began",
     ReasonKind.OUTLASTED: "its job completed further steps after it, though such a failure stays",

@@ -114,7 +114,7 @@ def _trimmed(extent: _Extent) -> _Extent:
 
 def _join(inside: Sequence[RecordHits], opener: LineHit, extent: _Extent) -> None:
     block = opener.rule.spec.block
-    if block and block.covers:
+    if block and block.covers and (block.goes_on or _compiled(block.ends).search(extent.bodies[-1])):
         for record in inside:
             record.hits = [hit for hit in record.hits if not hit.is_failure]
     if len(inside) > 1:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from epicenter.rules.engine import Engine
-from epicenter.rules.model.heartbeats import Alive, PhaseBegan, Step
+from epicenter.rules.model.heartbeats import Alive, NodeCount, PhaseBegan, Step
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.records import RankPlacement
+from epicenter.rules.model.records import Match, RankPlacement
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
 from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
 
@@ -272,3 +273,74 @@ def test_a_processor_that_cooled_down_long_before_a_stall_did_not_cause_it(
     hung = a_match("nccl.watchdog_timeout", 900, "n1", "A", rank=0, fields={"ran_ms": "600000"})
     engine.add([hot, *cooled, hung], [*on_two_nodes(), *training(290)])
     assert roots(engine.flush())[0][0] == root
+
+
+@pytest.mark.parametrize(
+    ("node", "rank", "second", "expected"),
+    [
+        pytest.param("n1", 3, 70, [], id="the-same-process"),
+        pytest.param("n1", 4, 70, [("oom-gpu", "n1")], id="another-rank"),
+        pytest.param("n2", 3, 70, [("oom-gpu", "n1")], id="another-node"),
+        pytest.param("n1", 3, 121, [("oom-gpu", "n1")], id="much-later"),
+    ],
+)
+def test_an_error_after_which_its_process_says_that_it_continues_opens_no_incident(
+    engine: Engine, node: str, rank: int, second: int, expected: list[tuple[str, str]]
+) -> None:
+    failure = a_match("memory.oom_gpu", 60, "n1", "A", rank=3)
+    continues = a_match("workers.handled", second, node, "A", "skipping this batch", rank=rank)
+    engine.add([failure, continues], [*on_two_nodes(), *writing(0, 130)])
+    assert roots(engine.flush()) == expected
+
+
+CAUGHT = (
+    "Traceback (most recent call last):",
+    '  File "/w/data/reader.py", line 41, in fetch',
+    "    raise TimeoutError(url)",
+    "TimeoutError: shard 7",
+)
+
+
+@pytest.mark.parametrize(
+    ("errors_s", "expected"),
+    [
+        pytest.param([60], [], id="one"),
+        pytest.param([60, 1500], [("python-exception", "n1")], id="still-repeated"),
+    ],
+)
+def test_an_exception_that_a_function_caught_is_dropped_after_half_an_hour_of_other_lines(
+    engine: Engine, errors_s: list[int], expected: list[tuple[str, str]]
+) -> None:
+    errors = [a_match("python.traceback", second, "n1", "A", CAUGHT[-1]) for second in errors_s]
+    caught = [structs.replace(error, block=CAUGHT) for error in errors]
+    engine.add(caught, [*on_two_nodes(), *writing(0, 3600)])
+    assert roots(engine.advance(at(60 + 1800))) == expected
+    assert roots(engine.flush()) == []
+
+
+def lost_node(second: int, node: str) -> Match:
+    return a_match("kernel.hard_lockup", second, node, source="kernel")
+
+
+@pytest.mark.parametrize(
+    ("lost", "root"),
+    [
+        pytest.param([lost_node(100, "n9")], ("hard-lockup", "n9"), id="as-the-job-stopped"),
+        pytest.param([lost_node(100, "n8"), lost_node(101, "n9")], ("nccl-timeout", "n1"), id="one-of-two"),
+        pytest.param([lost_node(30, "n9")], ("nccl-timeout", "n1"), id="before-the-job-stopped"),
+    ],
+)
+def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
+    engine: Engine, lost: list[Match], root: tuple[str, str]
+) -> None:
+    engine.add([*lost, a_timeout(702, "n1", "A", 1)], [alive(0, "A", "n1")])
+    newest = {incident.incident_id: incident for incident in engine.flush()}.values()
+    (of_job,) = (incident for incident in newest if incident.jobs == ("A",))
+    assert (of_job.root_cause.failure_class, of_job.root_cause.node) == root
+
+
+def test_a_job_whose_nodes_all_log_lacks_no_node(engine: Engine) -> None:
+    heartbeats = [alive(0, "A", "n1"), NodeCount(at(0), "default", "A", "n1", nodes=1)]
+    engine.add([lost_node(100, "n9"), a_timeout(702, "n1", "A", 1)], heartbeats)
+    assert ("hard-lockup", "n9") in roots(engine.flush())
+    assert len(engine.flush()) == 0

@@ -26,6 +26,7 @@ RULES = RuleSet(
             "report", "invoked oom-killer", block={"ends": "Killed process", "most_lines": 6}, **{"class": "killed"}
         ),
         a_rule("killed", "Killed process", **{"class": "killed"}),
+        a_rule("quoted", "^```$", role="harmless", block={"ends": "^```$", "covers": True}),
         a_rule("later", "^Later failures:", role="context", block={"goes_on": "^ ", "covers": True}),
         a_rule(
             "first", "^First failure:", fallback=True, block={"goes_on": "^ ", "extract": [r" rank: (?P<rank>\d+)"]}
@@ -207,3 +208,11 @@ def test_a_failure_after_an_ignored_exception_is_found() -> None:
 def test_an_exception_in_a_thread_is_a_failure() -> None:
     lines = ["Exception in thread Thread-4 (_pin_memory_loop):", *FRAMES, CONNECTION_RESET]
     assert [match.rule for match in a_scanner().scan(a_text(lines)).matches] == ["network.connection_reset"]
+
+
+def test_failures_between_two_fences_are_not_reported() -> None:
+    assert found(["```", *FRAMES, OOM, "```", OOM]) == [(7, "test.oom", 0)]
+
+
+def test_a_fence_that_is_not_closed_covers_nothing() -> None:
+    assert [rule for _, rule, _ in found(["```", OOM])] == ["test.oom"]

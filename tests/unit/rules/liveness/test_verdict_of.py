@@ -1,0 +1,26 @@
+"""Which verdict an incident has by the lines of its cause's node."""
+
+from __future__ import annotations
+
+import pytest
+
+from epicenter.rules.liveness.verdict import verdict_of
+from epicenter.rules.model.signals import Signal
+from tests.support.signals import a_signal
+
+CAUSE = a_signal("edac-ue", 5, "n1", source="kernel")
+
+
+@pytest.mark.parametrize(
+    ("also", "verdict"),
+    [
+        pytest.param(a_signal("kernel-panic", 6, "n1", source="kernel"), "node-dead", id="its-node-panics"),
+        pytest.param(a_signal("kernel-panic", 6, "n2", source="kernel"), "", id="another-node-panics"),
+        pytest.param(
+            a_signal("mce-uncorrected", 6, "n1", source="kernel", fields={"pid": "7"}), "rank-dead", id="process-killed"
+        ),
+        pytest.param(a_signal("mce-uncorrected", 6, "n1", source="kernel"), "", id="page-recovered"),
+    ],
+)
+def test_a_cause_that_kills_its_process_or_node_has_that_verdict(also: Signal, verdict: str) -> None:
+    assert verdict_of([CAUSE, also]) == verdict
