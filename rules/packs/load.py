@@ -237,7 +237,7 @@ class _Packs:
     def _faults(self, rule: Rule, is_sound: bool) -> list[str]:
         file, lines, number = self._lines_by_rule[rule.spec.id]
         spec = rule.spec
-        of_block = (spec.block.ends or spec.block.goes_on, *spec.block.extract) if spec.block else ()
+        of_block = spec.block.expressions if spec.block else ()
         groups = {"extract": spec.extract, "block": of_block}
         if not is_sound:
             groups["patterns"] = spec.patterns

@@ -113,7 +113,8 @@ class Block(Strict):
     """Lines that follow the first one and belong to it: same source, node and rank, at most `most_lines`.
 
     The block ends with the line that matches `ends`, or lasts as long as lines match `goes_on`. With `and_one_more` it
-    includes the first line that does not match (a Python traceback ends with its exception).
+    includes the first line that does not match (a Python traceback ends with its exception). With `only_if_next` there
+    is no block unless the second line matches it.
 
     `extract` finds fields in all of its lines together; every failure inside has them. With `covers`, failures inside
     are not reported.
@@ -122,9 +123,15 @@ class Block(Strict):
     ends: str = ""
     goes_on: str = ""
     and_one_more: bool = False
+    only_if_next: str = ""
     extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
     covers: bool = False
     most_lines: Annotated[int, Field(ge=1, le=2000)] = 200
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """All that it has."""
+        return tuple(filter(None, (self.ends, self.goes_on, self.only_if_next, *self.extract)))
 
     @model_validator(mode="after")
     def _has_either(self) -> Block:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
 
 MAX_KEPT_NAMES: Final = 65_536
+_ADDRESS: Final = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}", re.ASCII)
 
 
 class HostNames(msgspec.Struct):
@@ -15,7 +17,9 @@ class HostNames(msgspec.Struct):
     names: dict[str, str] = {}
 
     def name_of(self, cluster: str, node: str) -> str:
-        """The first name of the node, if one of both is the other without its domain."""
+        """The first name of the node, if one of both is the other without its domain, or the address in AWS's name."""
+        if f"{cluster}/{_aws_name(node)}" in self.names:
+            node = _aws_name(node)
         short = short_host(node)
         key = f"{cluster}/{short}"
         known = self.names.get(key)
@@ -24,6 +28,11 @@ class HostNames(msgspec.Struct):
                 self.names[key] = node
             return node
         return known if short in (node, known) else node
+
+
+def _aws_name(node: str) -> str:
+    """`ip-10-0-3-17` for `10.0.3.17`, as AWS names its hosts (EC2 user guide, "instance hostnames"); else the node."""
+    return f"ip-{node.replace('.', '-')}" if _ADDRESS.fullmatch(node) else node
 
 
 def short_host(node: str) -> str:

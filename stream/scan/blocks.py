@@ -83,6 +83,8 @@ def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _
         line = line_at(number)
         if line is None or speaker(line) != speaker(opening.parsed):
             continue
+        if len(extent.numbers) == 1 and block.only_if_next and not _compiled(block.only_if_next).search(line.body):
+            return extent
         continues = not block.goes_on or _compiled(block.goes_on).search(line.body) is not None
         begins_anew = has_last and _compiled(_OPENS).search(line.body)
         if begins_anew or (not continues and (has_last or not block.and_one_more)):
@@ -114,7 +116,7 @@ def _trimmed(extent: _Extent) -> _Extent:
 
 def _join(inside: Sequence[RecordHits], opener: LineHit, extent: _Extent) -> None:
     block = opener.rule.spec.block
-    if block and block.covers and (block.goes_on or _compiled(block.ends).search(extent.bodies[-1])):
+    if block and block.covers and _is_whole(block, extent):
         for record in inside:
             record.hits = [hit for hit in record.hits if not hit.is_failure]
     if len(inside) > 1:
@@ -124,6 +126,13 @@ def _join(inside: Sequence[RecordHits], opener: LineHit, extent: _Extent) -> Non
         if any(hit.is_failure for hit in record.hits):
             record.block = lines
             record.hits = [_with_fields(hit, fields) for hit in record.hits]
+
+
+def _is_whole(block: Block, extent: _Extent) -> bool:
+    """Whether the block has its last line, or the second line that it needs."""
+    if block.only_if_next:
+        return len(extent.numbers) > 1
+    return not block.ends or _compiled(block.ends).search(extent.bodies[-1]) is not None
 
 
 def _with_fields(hit: LineHit, fields: Mapping[str, str]) -> LineHit:

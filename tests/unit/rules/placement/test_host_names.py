@@ -18,6 +18,8 @@ from tests.support.signals import a_timeout, alive, an_xid
         pytest.param(("n1.east", "n1.west"), "n1.west", id="another-domain"),
         pytest.param(("10.0.0.1", "10.0.0.2"), "10.0.0.2", id="addresses"),
         pytest.param(("gpu-a-1", "gpu-a-12"), "gpu-a-12", id="another-node"),
+        pytest.param(("ip-10-0-3-17", "10.0.3.17"), "ip-10-0-3-17", id="address-of-a-known-aws-host"),
+        pytest.param(("ip-10-0-3-17", "10.0.3.18"), "10.0.3.18", id="address-of-no-known-aws-host"),
     ],
 )
 def test_a_node_has_its_first_name(names: tuple[str, str], expected: str) -> None:

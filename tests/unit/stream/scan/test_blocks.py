@@ -17,6 +17,12 @@ from tests.support.logs import a_scanner, batch
 from tests.unit.stream.scan.test_scan import a_rule
 
 TRACEBACK = {"goes_on": r"^(?:\s|$|During handling|Traceback)", "and_one_more": True}
+CAUGHT = {
+    "only_if_next": "^Traceback",
+    "goes_on": '^(?:Traceback|  File "[^"]+", line [0-9]+, in (?!<module>)|    )',
+    "and_one_more": True,
+    "covers": True,
+}
 RULES = RuleSet(
     (
         a_rule("traceback", r"^Traceback \(most recent call last\):", fallback=True, block=TRACEBACK),
@@ -26,6 +32,7 @@ RULES = RuleSet(
             "report", "invoked oom-killer", block={"ends": "Killed process", "most_lines": 6}, **{"class": "killed"}
         ),
         a_rule("killed", "Killed process", **{"class": "killed"}),
+        a_rule("warned", "^WARNING: .*skipping", role="context", block=CAUGHT),
         a_rule("quoted", "^```$", role="harmless", block={"ends": "^```$", "covers": True}),
         a_rule("later", "^Later failures:", role="context", block={"goes_on": "^ ", "covers": True}),
         a_rule(
@@ -216,3 +223,18 @@ def test_failures_between_two_fences_are_not_reported() -> None:
 
 def test_a_fence_that_is_not_closed_covers_nothing() -> None:
     assert [rule for _, rule, _ in found(["```", OOM])] == ["test.oom"]
+
+
+WARNING = "WARNING: failed to read shard 7, skipping"
+
+
+@pytest.mark.parametrize(
+    ("lines", "rules"),
+    [
+        pytest.param([WARNING, FRAMES[0], '  File "r.py", line 7, in read', "    open()", OOM], [], id="caught"),
+        pytest.param([WARNING, *FRAMES, OOM], ["test.oom"], id="not-caught"),
+        pytest.param([WARNING, OOM], ["test.oom"], id="no-traceback-follows"),
+    ],
+)
+def test_an_exception_that_a_warning_announces_is_not_reported(lines: list[str], rules: list[str]) -> None:
+    assert [rule for _, rule, _ in found([*lines, "step 8"])] == rules
