@@ -98,11 +98,11 @@ def test_what_stays_within_another_node_does_not_explain_the_loss_of_one(
     assert lost.exonerates(a_signal(cause[0], 1, cause[1]), a_signal(effect[0], 2, effect[1])) is is_exonerated
 
 
-def test_a_line_that_blames_a_rank_names_the_node_of_that_rank() -> None:
+def test_a_line_that_accuses_a_rank_names_the_node_of_that_rank() -> None:
     started = Engine(the_rules())
     placed = RankPlacement(at(0), "default", "A", "n3", rank=16, world_size=24)
-    blames = [
+    accusations = [
         a_match("nccl.bad_setup", 100 + n, f"n{n}", "A", rank=8 * n, fields={"blamed_rank": "16"}) for n in (1, 2)
     ]
-    started.add(blames, [alive(0, "A", f"n{number}") for number in (1, 2, 3)], [placed])
+    started.add(accusations, [alive(0, "A", f"n{number}") for number in (1, 2, 3)], [placed])
     assert root_of(started.flush()) == ("nccl-error", "n3")

@@ -284,7 +284,7 @@ def test_a_processor_that_cooled_down_long_before_a_stall_did_not_cause_it(
         pytest.param("n1", 3, 121, [("oom-gpu", "n1")], id="much-later"),
     ],
 )
-def test_an_error_after_which_its_process_says_that_it_continues_opens_no_incident(
+def test_an_error_whose_process_reports_that_it_continues_opens_no_incident(
     engine: Engine, node: str, rank: int, second: int, expected: list[tuple[str, str]]
 ) -> None:
     failure = a_match("memory.oom_gpu", 60, "n1", "A", rank=3)
