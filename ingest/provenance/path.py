@@ -47,6 +47,17 @@ _SYSTEM = re.compile(rf"(?:^|[-_.])(?:{_SYSTEM_WORDS})(?=$|[-_.])", re.IGNORECAS
 _KERNEL_MARK = re.compile(r"[-_.]?(?:kern(?:el)?|kmsg|dmesg|syslog|messages|journal)[-_.]?", re.IGNORECASE)
 _OF_A_PROCESS = ("stdout", "stderr", "worker", "output", "console")
 _COLLECTIONS = ("logs", "log", "workers", "ranks", "nodes")
+_NAME_NO_NODE = (
+    str.isdigit,
+    _DATE.match,
+    _ID.match,
+    _JOB.match,
+    _NAME_AND_ID.match,
+    NAMED.match,
+    _ATTEMPT.match,
+    _RANK.search,
+    _PROCESS.match,
+)
 
 
 def slurm_id_in(name: str) -> str:
@@ -149,7 +160,7 @@ def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
 def _is_in_folder_of_node(file: Path, root: Path) -> bool:
     """Whether the folder is one of several for the same job's log, or the same system log: then it names the node."""
     folder = file.parent
-    if root in (file, folder) or folder.name.isdigit() or _RANK.search(folder.name) or _PROCESS.match(folder.name):
+    if root in (file, folder) or folder.name in _COLLECTIONS or any(of(folder.name) for of in _NAME_NO_NODE):
         return False
     try:
         others = [other for other in folder.parent.iterdir() if other.name != folder.name]

@@ -36,7 +36,7 @@ MAX_PENDING_NS: Final = 1800 * NS_PER_S
 """While its jobs may pause, or still write, a lone error stays pending for at most this long."""
 
 OUTLASTED_NS: Final = 900 * NS_PER_S
-"""A job that still writes this long after a lone error has survived it."""
+"""A job that still writes this long after an exception that it caught has survived it."""
 
 MAX_SHOWN_TEXT: Final = 160
 

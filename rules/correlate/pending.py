@@ -64,7 +64,12 @@ def _first_frame(signal: Signal) -> re.Match[str] | None:
 
 
 def is_handled(errors: Sequence[Signal], handled: Signal) -> bool:
-    """Whether the process that printed all of these errors continues after the newest, as its later line says."""
+    """Whether the process that printed all of these errors continues after the newest, as its later line says.
+
+    Ranks may share one stream: an exception that nothing caught is not taken back by the line of another rank.
+    """
+    if any(map(is_uncaught, errors)):
+        return False
     newest_ns = max(error.event_time_ns for error in errors)
     processes = {(error.job, error.node, error.rank) for error in errors}
     is_of_one_process = processes == {(handled.job, handled.node, handled.rank)}

@@ -16,7 +16,7 @@ from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
 from epicenter.rules.liveness.reboots import rebooted
 from epicenter.rules.liveness.retention import HOUR_NS, forget_jobs, forget_streams
 from epicenter.rules.liveness.roll_call import roll_call
-from epicenter.rules.liveness.state import MAX_PLACES, JobWatch, job_key, new_watch, node_key
+from epicenter.rules.liveness.state import JobWatch, job_key, new_watch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
 from epicenter.rules.liveness.timers import (
     CHECK,
@@ -116,7 +116,9 @@ class LivenessWatch(Declared):
         if watch is None:
             return False
         call = roll_call(watch)
-        return call.missing > 0 if call.expected else len(watch.ranks_placed) < (watch.world_size or MAX_PLACES)
+        if call.expected:
+            return call.missing > 0
+        return not watch.world_size or len(watch.ranks_placed) < watch.world_size
 
     def trained(self, cluster: str, job: str) -> tuple[int, int]:
         """From when until when a job trained in its newest attempt, its newest report left out; (0, 0) if unknown."""

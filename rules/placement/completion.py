@@ -47,8 +47,10 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     if rank is None and signal.gpu and node:
         rank = _rank_of_gpu(signal, node, placement)
     fields = signal.fields
-    if signal.failure_class in _ACCUSING_CLASSES or BLAMED_FIELD in fields:
+    if signal.failure_class in _ACCUSING_CLASSES:
         fields = _fields_with_accused(signal, placement)
+    if blamed := fields.get(BLAMED_FIELD):
+        fields = _fields_with_blamed(fields, blamed, signal, placement)
     if peer := fields.get(PEER_FIELD):
         fields = _fields_with_peer(fields, peer, signal, placement)
     if node == signal.node and rank == signal.rank and fields is signal.fields:
@@ -123,19 +125,25 @@ def _jax_tasks(signal: Signal, tasks: str) -> Iterator[int]:
 
 
 def _fields_with_accused(signal: Signal, placement: Placement) -> dict[str, str]:
-    """The fields, and which rank the line blames, or which tasks JAX's coordination service declares dead.
+    """The fields, and whom JAX's coordination service declares dead: its report names tasks line by line.
 
     Of a single one, the node too, where it is known.
     """
-    lines = () if BLAMED_FIELD in signal.fields else (signal.text, *signal.block)
-    tasks = (signal.fields.get(BLAMED_FIELD, ""), *(task for line in lines for task in _JAX_TASK.findall(line)))
-    accused = {int(task) for task in tasks if _ONE_TASK.fullmatch(task)}
+    accused = {int(task) for line in (signal.text, *signal.block) for task in _JAX_TASK.findall(line)}
     if not accused:
         return signal.fields
     place = (signal.cluster, signal.job, min(accused), signal.event_time_ns)
     node = placement.node_of_process(*place) if len(accused) == 1 else ""
     named = {ACCUSED_FIELD: ", ".join(map(str, sorted(accused)))}
     return signal.fields | named | ({PEER_NODE_FIELD: node} if node else {})
+
+
+def _fields_with_blamed(fields: dict[str, str], blamed: str, signal: Signal, placement: Placement) -> dict[str, str]:
+    """The fields, and the node of the rank that the line blames, if that is known and another one."""
+    if not _ONE_TASK.fullmatch(blamed):
+        return fields
+    node = placement.node_of(signal.cluster, signal.job, int(blamed), signal.event_time_ns)
+    return fields | {PEER_NODE_FIELD: node} if node not in ("", signal.node) else fields
 
 
 def _fields_with_peer(fields: dict[str, str], peer: str, signal: Signal, placement: Placement) -> dict[str, str]:

@@ -126,6 +126,10 @@ def test_a_single_file_is_read_with_the_folders_above_it() -> None:
         pytest.param(["alpha/train.log", "beta/train.log"], "", id="two-runs"),
         pytest.param(["rank_0/job-7877.log", "rank_1/job-7877.log"], "", id="folders-of-ranks"),
         pytest.param(["worker-0/job-7877.log", "worker-1/job-7877.log"], "", id="folders-of-processes"),
+        pytest.param(["2026-03-01/kern.log", "2026-03-02/kern.log"], "", id="folders-of-days"),
+        pytest.param(["job-7877/kern.log", "job-7878/kern.log"], "", id="folders-of-jobs"),
+        pytest.param(["3/kern.log", "4/kern.log"], "", id="numbers"),
+        pytest.param(["logs/kern.log", "old/kern.log"], "", id="collection"),
         pytest.param(["job-7877.log", "beta/job-7877.log"], "", id="no-folder-of-its-own"),
     ],
 )

@@ -106,3 +106,11 @@ def test_a_line_that_accuses_a_rank_names_the_node_of_that_rank() -> None:
     ]
     started.add(accusations, [alive(0, "A", f"n{number}") for number in (1, 2, 3)], [placed])
     assert root_of(started.flush()) == ("nccl-error", "n3")
+
+
+def test_a_rank_that_a_banner_places_only_later_has_its_node_all_the_same() -> None:
+    started = Engine(the_rules())
+    placed = RankPlacement(at(110), "default", "A", "n3", rank=16, world_size=24)
+    started.add([a_match("memory.oom_gpu", 100, "", "A", rank=16)], [alive(0, "A", "n3")], [placed])
+    started.add([a_match("elastic.worker_failed", 120, "n3", "A")], [])
+    assert root_of(started.flush()) == ("oom-gpu", "n3")

@@ -342,5 +342,11 @@ def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
 def test_a_job_whose_nodes_all_log_lacks_no_node(engine: Engine) -> None:
     heartbeats = [alive(0, "A", "n1"), NodeCount(at(0), "default", "A", "n1", nodes=1)]
     engine.add([lost_node(100, "n9"), a_timeout(702, "n1", "A", 1)], heartbeats)
-    assert ("hard-lockup", "n9") in roots(engine.flush())
-    assert len(engine.flush()) == 0
+    assert sorted(roots(engine.flush())) == [("hard-lockup", "n9"), ("nccl-timeout", "n1")]
+
+
+def test_an_exception_that_nothing_caught_is_not_taken_back_by_another_line_of_its_stream(engine: Engine) -> None:
+    frames = ("Traceback (most recent call last):", '  File "/w/train.py", line 9, in <module>', "    main()", "E: x")
+    failure = structs.replace(a_match("python.traceback", 60, "n1", "A", "E: x"), block=frames)
+    engine.add([failure, a_match("workers.handled", 62, "n1", "A", "retrying")], [*on_two_nodes(), *writing(0, 130)])
+    assert roots(engine.flush()) == [("python-exception", "n1")]
