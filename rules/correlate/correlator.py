@@ -388,8 +388,10 @@ def _age(incident: IncidentState) -> tuple[int, str]:
 
 
 def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:
-    """Whether it breaks a node at the moment of the stop, as far as one can know when each happened."""
-    apart_ns = min(abs(signal.onset_ns - stop.onset_ns), abs(signal.event_time_ns - stop.event_time_ns))
+    """Whether it breaks a node at the moment of the stop. A scheduler notices late, a kernel at once."""
+    apart_ns = abs(signal.onset_ns - stop.onset_ns)
+    if not is_hard(signal):
+        apart_ns = min(apart_ns, abs(signal.event_time_ns - stop.event_time_ns))
     is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
     return bool(signal.node) and is_of_a_node and not signal.is_foreign and apart_ns <= SAME_STOP_NS
 

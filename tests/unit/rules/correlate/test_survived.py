@@ -328,6 +328,7 @@ def lost_node(second: int, node: str) -> Match:
         pytest.param([lost_node(100, "n9")], ("hard-lockup", "n9"), id="as-the-job-stopped"),
         pytest.param([lost_node(100, "n8"), lost_node(101, "n9")], ("nccl-timeout", "n1"), id="one-of-two"),
         pytest.param([lost_node(30, "n9")], ("nccl-timeout", "n1"), id="before-the-job-stopped"),
+        pytest.param([lost_node(700, "n9")], ("nccl-timeout", "n1"), id="as-the-job-reports-it"),
     ],
 )
 def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
