@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
+from epicenter.rules.event_time.undated import Undated, dated
 from epicenter.rules.event_time.waiting_list import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
@@ -32,21 +34,12 @@ from epicenter.rules.model.heartbeats import EXIT, Advanced, Heartbeat, PhaseBeg
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
-from epicenter.rules.model.signals import ERRORS, HANDLED_RULE, POD_STOPPED_RULE, QUIET_ROLES, Signal
+from epicenter.rules.model.signals import ENDS, ERRORS, HANDLED_RULE, POD_STOPPED_RULE, QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
 from epicenter.rules.report.changes import ChangedIncidents
-
-ENDS: Final = frozenset(
-    (
-        *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout"),
-        *("stage-fail", "elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled"),
-        *("k8s-evicted", "k8s-preempted"),
-    )
-)
-"""Classes that report the end of the job or its launcher: missing logs after them mean nothing."""
 
 KILLED_TASKS: Final = ("slurm.task_killed",)
 """Rules of kills that the scheduler orders itself once it has cancelled the step."""
@@ -97,6 +90,7 @@ class Engine:
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._waiting = WaitingList(self._state.waiting, self._state.added)
         self._state.waiting = []
+        self._undated: list[Undated] = []
         self._changes = ChangedIncidents(rules, self._state.lifecycle, self._state.liveness, self._state.skew)
         self._mark_changed, self._record_progress = self._changes.mark, self._changes.record_progress
         self._attempt_of = self._changes.attempt_of
@@ -171,9 +165,17 @@ class Engine:
         matches: Iterable[Match],
         heartbeats: Iterable[Heartbeat] = (),
         rank_placements: Iterable[RankPlacement] = (),
+        latest_ns_by_match: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Add matches, heartbeats and rank placements, in any order."""
+        """Add matches, heartbeats and rank placements, in any order.
+
+        Matches with a latest time state none themselves; those that may be much later wait for the end of the input.
+        """
         for match in matches:
+            undated = Undated(match, latest_ns_by_match.get(match.match_id, 0))
+            if undated.is_uncertain:
+                self._undated.append(undated)
+                continue
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
             self._waiting.add(match_order(match), match)
         for heartbeat in heartbeats:
@@ -197,10 +199,26 @@ class Engine:
 
     def flush(self) -> list[Incident]:
         """The input has ended: process everything that waits, and return the incidents that changed."""
+        self.end_input()
         newest_ns = self._waiting.newest_ns()
         changed = self.advance(max(newest_ns, self._state.watermark_ns))
         self._mark_changed(self._state.lifecycle.release_all())
         return changed + self._changes.reports()
+
+    @property
+    def awaits_end(self) -> bool:
+        """Whether matches wait for the end of the input."""
+        return bool(self._undated)
+
+    def end_input(self) -> None:
+        """Nothing more will be added: give times to the matches that waited for this."""
+        undated, self._undated = self._undated, []
+        if undated:
+            matches = filter(self._is_known, self._waiting.matches())
+            self.add(dated(undated, [signal_of(self._rules, match) for match in matches]))
+
+    def _is_known(self, match: Match) -> bool:
+        return match.rule in self._rules.by_id
 
     def windowed(self) -> list[Signal]:
         """The newest 10,000 signals that windows made since the last call, in incidents or not."""
@@ -237,7 +255,7 @@ class Engine:
                 self._mark_changed(lifecycle.fire(self._attempt_of, liveness.next_expected_ns))
 
     def _on_match(self, match: Match) -> None:
-        if match.rule not in self._rules.by_id:
+        if not self._is_known(match):
             self._state.counts.unknown += 1
             return
         correlator, liveness = self._state.lifecycle.correlator, self._state.liveness

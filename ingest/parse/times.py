@@ -39,7 +39,7 @@ _SYSLOG = re.compile(
 _AMERICAN = re.compile(r"\[?(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?", re.ASCII)
 _SLASHED = re.compile(r"\[?(20\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?=[\] ])", re.ASCII)
 _MONTH_AND_DAY = re.compile(r"\[?(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\]| (?![AP]M))", re.ASCII)
-_VLLM = re.compile(r"(?:[A-Z]{4,8} )?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ", re.ASCII)
+_VLLM = re.compile(r"(?:(?:[A-Z]{4,8}|[IWEDCF]) )?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ", re.ASCII)
 _SINCE_1970 = re.compile(r"\[?(\d{10})\.(\d{6})\]? ", re.ASCII)
 _ABSL = re.compile(r"[IWEFDV](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
 _ABSL_EARLY = re.compile(r"[IWEF]0000 00:00:(\d{10})\.(\d{6}) ", re.ASCII)

@@ -38,6 +38,7 @@ _NODE = re.compile(
     r"(?:[-_]?\d{1,6}){1,3}|gpu(?:[-_]?[a-z]{1,2}[-_]?\d{1,6}|[-_]?\d{2,6})(?:-\d{1,6})?|ip(?:-\d{1,3}){4})$",
     re.IGNORECASE | re.ASCII,
 )
+_DOMAIN = re.compile(r"(?:\.[a-z][a-z0-9-]{0,62}){1,9}$", re.IGNORECASE | re.ASCII)
 _PROCESS = re.compile(r"(?:worker|trainer)(?:[-_]?[a-z]{1,2})?(?:[-_]?\d{1,6}){1,3}$", re.IGNORECASE | re.ASCII)
 _SYSTEM_WORDS = (
     r"kern(?:el)?|kmsg|dmesg|syslog|messages|journal(?:d|ctl)?|slurm(?:ctl|db)?d|kubelet|containerd|daemon|auth|boot"
@@ -149,12 +150,14 @@ def _job_of_folders(folders: Sequence[str]) -> str:
 
 def _is_one_of_many(name: str) -> bool:
     """Whether it is the name of a node, or of one process of a job."""
-    return bool(_NODE.match(name) or _PROCESS.match(name))
+    return bool(_NODE.match(_DOMAIN.sub("", name)) or _PROCESS.match(name))
 
 
 def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
     own = _KERNEL_MARK.sub("", stem, count=1) if is_system else stem
-    return next((name for name in (own, *reversed(folders)) if _NODE.match(name)), "")
+    if _NODE.match(own):
+        return own
+    return next((name for name in reversed(folders) if _NODE.match(_DOMAIN.sub("", name))), "")
 
 
 def _is_in_folder_of_node(file: Path, root: Path) -> bool:

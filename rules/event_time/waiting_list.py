@@ -42,6 +42,10 @@ class WaitingList:
         """The newest event time that waits; 0 if nothing waits."""
         return max(map(_time_ns, self._waiting), default=0)
 
+    def matches(self) -> list[Match]:
+        """The matches that wait, in the order in which they came."""
+        return [arrived for *_, arrived in self._waiting if type(arrived) is Match]
+
     def stored(self) -> list[StoredInput]:
         """The inputs as snapshots have them."""
         return list(map(_stored, self._waiting))

@@ -46,6 +46,15 @@ PEER_NODE_FIELD: Final = "peer_node"
 QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
 """Roles without a failure: facts about a job, where it runs, completed steps, known noise."""
 
+ENDS: Final = frozenset(
+    (
+        *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout"),
+        *("stage-fail", "elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled"),
+        *("k8s-evicted", "k8s-preempted"),
+    )
+)
+"""Classes that report the end of the job or its launcher: missing logs after them mean nothing."""
+
 
 class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A rule's condition holds, for a line, a window or missing logs. `onset_ns` is when it began, as far as known.

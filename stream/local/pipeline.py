@@ -53,11 +53,17 @@ class Pipeline:
     def _add(self, source: str, scanned: ScanResult) -> ScanResult:
         self.dead += scanned.dead
         self._watermark.observe(source, scanned.newest_ns)
-        self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.rank_placements)
+        matches = [*scanned.matches, *scanned.observed]
+        self._engine.add(matches, scanned.heartbeats, scanned.rank_placements, scanned.latest_ns_by_match)
         return scanned
 
     def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:
-        """Advance event time; return the incidents that changed. `lagging` are the sources with more to read."""
+        """Advance event time; return the incidents that changed. `lagging` are the sources with more to read.
+
+        Not yet, while lines without a time wait for the end of a recording.
+        """
+        if self._engine.awaits_end:
+            return []
         if behind := [*lagging, *self._scanner.waiting]:
             return self._engine.advance(self._watermark.hold(behind))
         return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))

@@ -15,7 +15,8 @@ from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.envelope import Parsed, may_state_time, parse, stated_time
 from epicenter.ingest.parse.times import time_of_clock
 from epicenter.rules.errors import RecordError
-from epicenter.rules.model.times import NS_PER_S, order_ns
+from epicenter.rules.model.records import LogEvent
+from epicenter.rules.model.times import NS_PER_S, is_known, order_ns
 
 MAX_LOOKBACK_LINES: Final = 200
 """A line gets the time of a line at most this far before it; in a recording that begins with times, of any line."""
@@ -34,6 +35,8 @@ MAX_DOUBTS: Final = 50
 
 LIVE_LAG_NS: Final = 600 * NS_PER_S
 """A live source whose lines are older than this when they arrive is catching up: their receipt is not their time."""
+
+ANY_TIME_NS: Final = 1 << 62
 
 
 class Timed(NamedTuple):
@@ -81,6 +84,17 @@ class LineTimes:
     def upto(self, end: int) -> Timed | None:
         """The newest timed line before `end`, including earlier batches."""
         return self._before(end) if end >= self._seen else LineTimes(self.batch, self._at_start)._before(end)
+
+    def latest_ns(self, number: int, event: LogEvent) -> int:
+        """When an untimed line of a recording was written at the latest: at the next timed line's time.
+
+        At the end of the file that is any time; 0 if the line states its time, or if too many untimed lines follow.
+        """
+        if event.has_own_time or not self.batch.is_recording:
+            return 0
+        if after := self._after(number):
+            return after.time_ns
+        return ANY_TIME_NS if not is_known(event.event_time_ns) or self._end_of_search(number) == len(self.batch) else 0
 
     def is_wild(self, number: int, time_ns: int) -> bool:
         """Whether the writer's lines before and after it agree that its time is wrong: no zone explains it."""

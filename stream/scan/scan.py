@@ -40,7 +40,8 @@ _HOUR_NS = 3600 * NS_PER_S
 class ScanResult:
     """The results of a batch. `records = matched + quiet + dead`, exactly: an oversized record counts as dead, even if
     its head matches. `newest_ns` is None without any time. `observed` are matches that report no failure, for windows
-    that watch them. `redactions` are the kinds of the secrets removed.
+    that watch them. `latest_ns_by_match`: when lines of a recording that state no time were written at the latest.
+    `redactions` are the kinds of the secrets removed.
     """
 
     records: int = 0
@@ -50,6 +51,7 @@ class ScanResult:
     newest_ns: int | None = None
     matches: list[Match] = field(default_factory=list)
     observed: list[Match] = field(default_factory=list)
+    latest_ns_by_match: dict[str, int] = field(default_factory=dict)
     heartbeats: list[Heartbeat] = field(default_factory=list)
     rank_placements: list[RankPlacement] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
@@ -123,7 +125,7 @@ class BatchScanner:
             self._timed_by_source[batch.source] = timed
         with_hits = [record for number, record in sorted(hits_by_record.items()) if number < end]
         invalid = {number: fault for number, fault in invalid.items() if number < end}
-        scanned, heartbeats = self._scanned(batch, end, with_hits, invalid)
+        scanned, heartbeats = self._scanned(times, end, with_hits, invalid)
         self._record_cut_lines(LineTimes(batch, timed_before), invalid, heartbeats)
         self._record_liveness(LineTimes(batch, timed_before), end, invalid, prefiltered, scanned, heartbeats)
         return self._finished(scanned, heartbeats, batch, invalid)
@@ -153,10 +155,10 @@ class BatchScanner:
             return None
 
     def _scanned(
-        self, batch: Batch, end: int, with_hits: Sequence[RecordHits], invalid: Mapping[int, Fault]
+        self, times: LineTimes, end: int, with_hits: Sequence[RecordHits], invalid: Mapping[int, Fault]
     ) -> tuple[ScanResult, Heartbeats]:
         """The results of records with hits; liveness and dead letters are added later."""
-        scanned, heartbeats = ScanResult(records=end), Heartbeats()
+        batch, scanned, heartbeats = times.batch, ScanResult(records=end), Heartbeats()
         scanned.matched = sum(record.number not in invalid for record in with_hits)
         for record in with_hits:
             event = record.parsed.event
@@ -171,7 +173,10 @@ class BatchScanner:
                 if hit.rule.spec.role == "placement":
                     scanned.rank_placements += placements_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
-                    scanned.matches.append(_match(hit, event, record.block if hit.is_failure else ()))
+                    match = _match(hit, event, record.block if hit.is_failure else ())
+                    scanned.matches.append(match)
+                    if hit.rule.spec.role not in QUIET_ROLES and (latest_ns := times.latest_ns(record.number, event)):
+                        scanned.latest_ns_by_match[match.match_id] = latest_ns
                 elif hit.rule.spec.id in self._observed:
                     scanned.observed.append(_match(hit, event, ()))
         return scanned, heartbeats

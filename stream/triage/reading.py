@@ -70,7 +70,7 @@ class _Reading:
     def add(self, scanned: ScanResult) -> None:
         """Add the results of a batch."""
         inputs = (match for match in scanned.matches if self._is_input(match.rule))
-        self._engine.add(inputs, scanned.heartbeats, scanned.rank_placements)
+        self._engine.add(inputs, scanned.heartbeats, scanned.rank_placements, scanned.latest_ns_by_match)
         for match in sorted(scanned.matches, key=lambda match: match.event.position):
             self._sections.note(match, match.event.job)
         self._lines, self._dead = self._lines + scanned.records, self._dead + scanned.dead
@@ -82,6 +82,7 @@ class _Reading:
     def incidents(self, circumstances: Circumstances) -> list[RankedIncident]:
         """The final incidents as of the end of the log; of a running job, as of now."""
         changed = []
+        self._engine.end_input()
         if circumstances.is_running and circumstances.now_ns is not None:
             changed += self._engine.advance(circumstances.now_ns)
         newest = {incident.incident_id: incident for incident in [*changed, *self._engine.flush()]}

@@ -17,6 +17,12 @@ OUT_OF_MEMORY = (
     "GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free.\n"
 )
 XID = "[Mon Mar  2 09:09:50 2026] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\n"
+TRACEBACK = (
+    "Traceback (most recent call last):\n",
+    '  File "/w/train.py", line 412, in <module>\n',
+    "    main()\n",
+    "ValueError: no batch\n",
+)
 STARTED = "2026-03-02 09:09:00,000 INFO started\n"
 
 
@@ -61,6 +67,14 @@ FOLDERS = [
         {f"job-7878/rank{rank}.log": STARTED + (OUT_OF_MEMORY if rank == 2 else timed_out(rank)) for rank in range(4)},
         ("oom-gpu", "", ("7878",), ()),
         id="ranks-of-a-job",
+    ),
+    pytest.param(
+        {
+            "7878/h1.cluster/rank_0.log": STARTED + timed_out(0),
+            "7878/h2.cluster/rank_1.log": "".join(f"[rank1]: {line}" for line in TRACEBACK),
+        },
+        ("python-exception", "", ("7878",), ()),
+        id="a-rank-that-states-no-time",
     ),
     pytest.param(
         {

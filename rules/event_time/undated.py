@@ -1,0 +1,86 @@
+"""Lines of a recording that state no time: when their job failed tells when they were written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import ENDS, ERRORS, Signal
+from epicenter.rules.model.times import NS_PER_S, is_known
+
+AT_ONCE_NS: Final = 60 * NS_PER_S
+"""A job whose process fails ends, or reports more failures, within this time."""
+
+Job = tuple[str, str]
+
+
+class Undated(NamedTuple):
+    """A match in a line without a time. Its event time is that of the line with one before it, `latest_ns` of the
+    line with one after it.
+    """
+
+    match: Match
+    latest_ns: int
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether it may be much later than the line with a time before it."""
+        return self.latest_ns > self.match.event.event_time_ns + AT_ONCE_NS
+
+
+class _Failure(NamedTuple):
+    event_time_ns: int
+    onset_ns: int
+
+
+def dated(undated: Iterable[Undated], signals: Iterable[Signal]) -> Iterator[Match]:
+    """The matches with the time at which their job first failed, if that was between the two lines with times.
+
+    One with a failure of its job soon after the line before it keeps that line's time. `signals` have times.
+    """
+    failures, ends_ns = _failures_and_ends(signals)
+
+    @cache
+    def failed_ns(job: Job, earliest_ns: int, latest_ns: int) -> int | None:
+        return _failed_ns(failures[job], ends_ns[job], earliest_ns, latest_ns)
+
+    for match, latest_ns in undated:
+        event = match.event
+        time_ns = failed_ns((event.cluster, event.job), event.event_time_ns, latest_ns)
+        if time_ns is not None:
+            event = msgspec.structs.replace(event, event_time_ns=time_ns)
+        yield msgspec.structs.replace(match, event=event)
+
+
+def _failures_and_ends(
+    signals: Iterable[Signal],
+) -> tuple[dict[Job, list[_Failure]], dict[Job, list[int]]]:
+    """The failures of each job by cluster and name, in order, and when a launcher reported that it failed."""
+    failures: dict[Job, list[_Failure]] = defaultdict(list)
+    ends_ns: dict[Job, list[int]] = defaultdict(list)
+    for signal in sorted(signals, key=_event_time_ns):
+        if signal.job and signal.severity in ERRORS:
+            job = (signal.cluster, signal.job)
+            failures[job].append(_Failure(signal.event_time_ns, signal.onset_ns))
+            if signal.failure_class in ENDS:
+                ends_ns[job].append(signal.event_time_ns)
+    return failures, ends_ns
+
+
+def _failed_ns(failures: list[_Failure], ends_ns: list[int], earliest_ns: int, latest_ns: int) -> int | None:
+    """When a job first failed between these times; None if it did not, or if it failed soon after the earliest."""
+    between = [failure for failure in failures if earliest_ns < failure.event_time_ns <= latest_ns]
+    if not between or (is_known(earliest_ns) and between[0].event_time_ns <= earliest_ns + AT_ONCE_NS):
+        return None
+    end_ns = next((time_ns for time_ns in ends_ns if earliest_ns < time_ns <= latest_ns), between[0].event_time_ns)
+    of_the_end = (failure.onset_ns for failure in between if abs(failure.event_time_ns - end_ns) <= AT_ONCE_NS)
+    return max(earliest_ns, min(of_the_end))
+
+
+def _event_time_ns(failure: Signal | _Failure) -> int:
+    return failure.event_time_ns

@@ -1,0 +1,57 @@
+"""Lines of a recording without a time get the time at which their job failed."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.event_time.undated import AT_ONCE_NS, Undated, dated
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import NS_PER_S, order_ns
+from tests.support.logs import at, the_rules
+from tests.support.signals import a_match, a_timeout
+
+AT_ONCE_S = AT_ONCE_NS // NS_PER_S
+EARLY, LATE = 100, 900
+
+
+def time_of(error: Match, *others: Match, latest_s: int = LATE) -> int:
+    (found,) = dated([Undated(error, at(latest_s))], [signal_of(the_rules(), other) for other in others])
+    return found.event.event_time_ns
+
+
+def error(job: str = "A") -> Match:
+    return a_match("python.traceback", EARLY, "n1", job, has_own_time=False)
+
+
+def exited(second: int, job: str = "A") -> Match:
+    return a_match("slurm.task_exit", second, "n1", job)
+
+
+@pytest.mark.parametrize(
+    ("others", "second"),
+    [
+        pytest.param([], EARLY, id="nothing-else"),
+        pytest.param([exited(500)], 500, id="a-launcher-reports-its-end"),
+        pytest.param([exited(500), exited(700)], 500, id="the-first-of-two-runs"),
+        pytest.param([a_timeout(1100, "n2", "A", 1)], EARLY, id="reported-after-the-next-line-with-a-time"),
+        pytest.param([a_timeout(880, "n2", "A", 1)], 280, id="how-long-another-rank-waited"),
+        pytest.param([a_match("nccl.error", 470, "n2", "A"), exited(500)], 470, id="another-rank-before-the-end"),
+        pytest.param([a_match("nccl.error", 300, "n2", "A"), exited(500)], 500, id="an-error-long-before-the-end"),
+        pytest.param([a_match("nccl.error", 300, "n2", "A")], 300, id="no-launcher"),
+        pytest.param([exited(EARLY + AT_ONCE_S), exited(500)], EARLY, id="at-once"),
+        pytest.param([exited(EARLY + AT_ONCE_S + 1)], EARLY + AT_ONCE_S + 1, id="not-quite-at-once"),
+        pytest.param([exited(500, "B")], EARLY, id="another-job"),
+        pytest.param([a_match("slurm.cancelled", 500, "n1", "A")], EARLY, id="only-cancelled"),
+    ],
+)
+def test_an_error_without_a_time_was_written_when_its_job_failed(others: list[Match], second: int) -> None:
+    assert time_of(error(), *others) == at(second)
+
+
+def test_an_error_of_a_file_without_any_time_was_written_when_its_job_failed() -> None:
+    event = structs.replace(error().event, event_time_ns=order_ns(7))
+    undated = structs.replace(error(), event=event)
+    assert time_of(undated, exited(EARLY)) == at(EARLY)
+    assert time_of(undated) == order_ns(7)
