@@ -103,10 +103,12 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
 def _of_envelope(origin: Origin, identity: Identity) -> Origin:
     """The origin of an envelope in a file.
 
-    Envelopes that name no writer, as Docker's, are all of one container. Other files of envelopes say nothing about
-    them, except that a file named after a job (`slurm-7877.out`) holds the lines of its program.
+    Envelopes that name no writer, as Docker's, are all of one container; those that name at most a rank are lines of
+    the program, if its path names a job. Other files of envelopes say nothing about them, except that a file named
+    after a job (`slurm-7877.out`) holds the lines of its program.
     """
-    if names_no_writer(identity):
+    names_a_rank_only = bool(identity.rank) and names_no_writer(msgspec.structs.replace(identity, rank=""))
+    if names_no_writer(identity) or (names_a_rank_only and is_named_job(origin.job)):
         return origin
     is_named_after_job = is_named_job(origin.job) and origin.job in origin.log.rpartition("/")[2]
     return Origin(job=origin.job) if is_named_after_job else _PLAIN

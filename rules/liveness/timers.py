@@ -6,7 +6,7 @@ from heapq import heappush
 from typing import Final
 
 from epicenter.rules.liveness.state import JobWatch
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S, is_known
 
 START_UP_NS: Final = 900 * NS_PER_S
 """A job should complete its first step this long after its banner."""
@@ -43,5 +43,6 @@ def set_check_timer(timers: Timers, key: str, watch: JobWatch, time_ns: int) -> 
 
 
 def set_start_timer(timers: Timers, key: str, banner_ns: int) -> None:
-    """Set the timer for the moment when the job should have started."""
-    heappush(timers, (banner_ns + START_UP_NS, START, key))
+    """Set the timer for the moment when the job should have started, if it is known when its banner came."""
+    if is_known(banner_ns):
+        heappush(timers, (banner_ns + START_UP_NS, START, key))

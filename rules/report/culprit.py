@@ -50,13 +50,17 @@ def culprit_of(
 
 
 def _of_silent_node(state: IncidentState, signal: Signal, context: IncidentContext) -> Signal:
-    """The signal at the only node of the job that reports no timeout although its logs come; else as it was."""
+    """The signal at the only node of the job that reports no timeout; else as it was.
+
+    A node whose logs stopped before is only suspected if all others report one.
+    """
     reporters = set().union(*(state.nodes_by_rule.get(of.rule, ()) for of in _timeouts(state)))
     nodes = set(context.nodes_by_job.get(signal.job, ()))
     mute = {*context.mute_nodes_by_job.get(signal.job, ()), *context.unheard_nodes_by_job.get(signal.job, ())}
     silent = nodes - reporters - mute
     are_most = 2 * len(reporters & nodes) >= len(nodes - mute) > 1
-    return structs.replace(signal, node=silent.pop(), gpu="") if are_most and len(silent) == 1 else signal
+    suspected = silent or mute & nodes
+    return structs.replace(signal, node=suspected.pop(), gpu="") if are_most and len(suspected) == 1 else signal
 
 
 def _timeouts(state: IncidentState) -> list[Signal]:
