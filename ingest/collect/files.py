@@ -19,7 +19,10 @@ from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
-LOG_SUFFIXES: Final = (".log", ".out", ".err", ".txt", ".jsonl", ".ndjson")
+LOG_SUFFIXES: Final = (
+    *(".log", ".out", ".err", ".stdout", ".stderr", ".txt", ".jsonl", ".ndjson"),
+    *(".dmesg", ".kern", ".kmsg", ".syslog", ".messages"),
+)
 _PACKED = re.compile(r"\.(?:gz|xz|zst|bz2|lz4|zip)$")
 _ROTATED = re.compile(r"(?:\.\d+|-(?:19|20)\d{6})$")
 

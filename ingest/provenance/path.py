@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,9 @@ from epicenter.ingest.provenance.log_names import LogName, named_by
 from epicenter.rules.model.job_names import OF_A_LOG
 from epicenter.rules.model.records import Origin
 from epicenter.rules.placement.pods import job_in_name
+
+MAX_COMPARED: Final = 4
+"""At most this many other folders of ranks are looked into."""
 
 MAX_FOLDERS: Final = 4
 """At most this many folders above a file count, when the user named the file itself."""
@@ -89,7 +92,8 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
     is_system = bool(_SYSTEM.search(stem))
     job = "" if is_system else _job_of_pod(stem, folders) or _job_of_file(file, stem) or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
-    if not node and (is_system or _job_of_file(file, stem)) and _is_in_folder_of_node(file, root):
+    is_part_of_node = is_system or _job_of_file(file, stem) or (rank is not None and _job_of_folders(folders[:-1]))
+    if not node and is_part_of_node and _is_in_folder_of_node(file, root):
         node = file.parent.name
     is_process = any(map(_PROCESS.match, (stem, *folders)))
     is_in_pod = bool(_job_of_pod(stem, folders))
@@ -161,15 +165,24 @@ def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
 
 
 def _is_in_folder_of_node(file: Path, root: Path) -> bool:
-    """Whether the folder is one of several for the same job's log, or the same system log: then it names the node."""
+    """Whether the folder is one of several for the same job's log, the same system log, or other ranks of the job: then
+    it names the node.
+    """
     folder = file.parent
     if root in (file, folder) or folder.name in _COLLECTIONS or any(of(folder.name) for of in _NAME_NO_NODE):
         return False
     try:
         others = [other for other in folder.parent.iterdir() if other.name != folder.name]
+        if not _RANK.search(_stem(file)):
+            return any((other / file.name).is_file() for other in others)
+        folders = [other for other in islice(others, MAX_COMPARED) if other.is_dir()]
+        return any(map(_has_a_rank, folders)) and not any((other / file.name).exists() for other in folders)
     except OSError:
         return False
-    return any((other / file.name).is_file() for other in others)
+
+
+def _has_a_rank(folder: Path) -> bool:
+    return any(_RANK.search(_stem(file)) for file in folder.iterdir())
 
 
 def _rank(stem: str, folders: Sequence[str]) -> int | None:

@@ -209,8 +209,8 @@ class BatchScanner:
             scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
             heartbeats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
             self._record_pod(event, scanned)
-            if event.job and not own_node:
-                scanned.rank_placements += self._hosts_rank_placements(event, batch)
+            if event.job:
+                scanned.rank_placements += self._places_of_file(event, batch)
             return event.event_time_ns
 
         self._liveness.observe(batch, end, prefiltered.of_kernel, time_of)
@@ -236,14 +236,17 @@ class BatchScanner:
             if event.address and event.node:
                 scanned.rank_placements.append(RankPlacement(*place, address=event.address))
 
-    def _hosts_rank_placements(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
-        """Once an hour: the nodes of a file with labelled tasks belong to its job, even when they are quiet."""
-        hour = event.event_time_ns // _HOUR_NS
-        if batch.origin is None or self._placed_hour_by_source.get(batch.source) == hour:
+    def _places_of_file(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
+        """Once an hour: where a file's rank runs, by its path, and which nodes of its tasks the job has, quiet or not."""
+        origin, hour = batch.origin, event.event_time_ns // _HOUR_NS
+        if origin is None or self._placed_hour_by_source.get(batch.source) == hour:
             return []
         self._placed_hour_by_source[batch.source] = hour
-        hosts = sorted({host for host in batch.origin.hosts if host})
-        return [RankPlacement(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
+        time_ns, cluster, job = event.event_time_ns, event.cluster, event.job
+        of_tasks = [RankPlacement(time_ns, cluster, job, host) for host in sorted(set(origin.hosts)) if host]
+        if origin.rank is None or (origin.node, origin.rank, origin.job) != (event.node, event.rank, job):
+            return of_tasks
+        return [*of_tasks, RankPlacement(time_ns, cluster, job, origin.node, rank=origin.rank)]
 
     def _finished(
         self, scanned: ScanResult, heartbeats: Heartbeats, batch: Batch, invalid: Mapping[int, Fault]

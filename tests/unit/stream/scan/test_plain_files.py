@@ -73,7 +73,7 @@ FOLDERS = [
             "7878/h1.cluster/rank_0.log": STARTED + timed_out(0),
             "7878/h2.cluster/rank_1.log": "".join(f"[rank1]: {line}" for line in TRACEBACK),
         },
-        ("python-exception", "", ("7878",), ()),
+        ("python-exception", "h2.cluster", ("7878",), ("h1.cluster", "h2.cluster")),
         id="a-rank-that-states-no-time",
     ),
     pytest.param(
