@@ -69,7 +69,7 @@ class JobProgress(msgspec.Struct):
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
     comes from a slower rank. One repeated later by the same rank comes from a job that went back to a checkpoint: a new
-    attempt, whose cadence is learnt anew.
+    attempt, whose cadence is learnt anew. So does a step long after the job failed.
     """
 
     floor_ns: int
@@ -139,6 +139,8 @@ class JobProgress(msgspec.Struct):
         if step <= self.written_last_step:
             if is_catching_up or self._is_soon(time_ns):
                 return False
+            self._begin_again()
+        elif self.has_ended and not (self.has_finished or self._is_soon(time_ns)):
             self._begin_again()
         if self.written_reported_step < 0 or time_ns - self.reported_ns >= REPORT_NS:
             self._report(step, time_ns)
