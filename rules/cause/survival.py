@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
+from epicenter.rules.cause.exceptions import is_uncaught
 from epicenter.rules.model.signals import CLOCK_SKEW_NS, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -25,8 +26,8 @@ _WARNING: Final = re.compile(r"(?:[^\s:]{1,40}[\s:]+){0,4}?[\[(<]?(?:WARN|WARNIN
 """Level first, or after a time and a name, as Python's logging writes it; or glog's letter."""
 
 _FAMILIES_OF_NODES = ("nvidia", "amd", "machine", "kernel")
-BROKEN_NODE_MARGIN_NS: Final = 120 * NS_PER_S
-"""A node's clock may be off this far: what breaks a node or GPU for good is not ruled out sooner."""
+FINAL_MARGIN_NS: Final = 120 * NS_PER_S
+"""A node's clock may be off this far: what ends a process or breaks a node for good is not ruled out sooner."""
 
 CLEARED_MARGIN_NS: Final = 60 * NS_PER_S
 """Transfers that a dead link lost fail this long after it came up again."""
@@ -48,8 +49,9 @@ def is_outlasted(signal: Signal, spans: Collection[Span]) -> bool:
 
 
 def _trained_on(signal: Signal, spans: Collection[Span]) -> bool:
-    is_final = breaks_its_node(signal) or signal.failure_class in vocabulary().ends_its_process
-    margin_ns = BROKEN_NODE_MARGIN_NS if is_final else MARGIN_NS
+    ends_its_process = signal.failure_class in vocabulary().ends_its_process or is_uncaught(signal)
+    is_final = breaks_its_node(signal) or ends_its_process
+    margin_ns = FINAL_MARGIN_NS if is_final else MARGIN_NS
     return all(since_ns <= signal.event_time_ns < until_ns - margin_ns for since_ns, until_ns in spans)
 
 

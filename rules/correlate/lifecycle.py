@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
+from epicenter.rules.cause.exceptions import is_caught, is_uncaught
 from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.correlate.attempts import Attempt, Attempts
 from epicenter.rules.correlate.correlator import Correlator
 from epicenter.rules.correlate.keys import JOB
-from epicenter.rules.correlate.pending import is_caught, is_uncaught
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
+from epicenter.rules.cause.exceptions import is_uncaught
 from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
@@ -23,9 +23,6 @@ _CLASSES: Final = (
     "hf-hub-download-fail",
 )
 _FAMILIES: Final = ("storage", "environment", "cuda", "memory", "serving")
-_UNCAUGHT: Final = re.compile(r"\[rank\d{1,6}\]: \S")
-_FIRST_FRAME: Final = re.compile(r'File "(?P<path>[^"\n]+)", line \d+, in (?P<function>\S+)')
-_MODULE: Final = "<module>"
 _SOURCES_OF_JOBS: Final = ("worker", "any", "")
 
 
@@ -40,27 +37,6 @@ def is_soft(signal: Signal) -> bool:
 def is_of_a_node(signal: Signal) -> bool:
     """Whether the kernel reports it, or a program of the node, as one that manages its links."""
     return is_hard(signal) or (not signal.job and vocabulary().family(signal.failure_class) == "network")
-
-
-def is_uncaught(signal: Signal) -> bool:
-    """Whether it is an exception that ended its process.
-
-    `_distributed_excepthook` of PyTorch names the rank before each line. Any other traceback begins at the module that
-    was run, or in `runpy`; that of an exception which a function caught begins in this function.
-    """
-    if signal.failure_class == "python-exception" and _UNCAUGHT.match(signal.text):
-        return True
-    first = _first_frame(signal)
-    return first is not None and (first["function"] == _MODULE or first["path"] == "<frozen runpy>")
-
-
-def is_caught(signal: Signal) -> bool:
-    """Whether it is an exception that a function caught, and printed."""
-    return _first_frame(signal) is not None and not is_uncaught(signal)
-
-
-def _first_frame(signal: Signal) -> re.Match[str] | None:
-    return next(filter(None, map(_FIRST_FRAME.search, signal.block)), None)
 
 
 def is_handled(errors: Sequence[Signal], handled: Signal) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from epicenter.rules.correlate.pending import is_of_a_node, is_soft, is_uncaught
+from epicenter.rules.cause.exceptions import is_uncaught
+from epicenter.rules.correlate.pending import is_of_a_node, is_soft
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.signals import Signal
 from tests.support.logs import a_scanner, batch, iso, journald, the_rules, vector

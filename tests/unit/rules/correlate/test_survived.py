@@ -351,3 +351,21 @@ def test_an_exception_that_nothing_caught_is_not_taken_back_by_another_line_of_i
     failure = structs.replace(a_match("python.traceback", 60, "n1", "A", "E: x"), block=frames)
     engine.add([failure, a_match("workers.handled", 62, "n1", "A", "retrying")], [*on_two_nodes(), *writing(0, 130)])
     assert roots(engine.flush()) == [("python-exception", "n1")]
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        pytest.param("[rank1]: ValueError: no batch", ("python-exception", "n1"), id="uncaught"),
+        pytest.param("ValueError: no batch", ("elastic-worker-failed", "n1"), id="maybe-caught"),
+    ],
+)
+def test_steps_by_the_clocks_of_other_nodes_do_not_outlive_an_exception_that_ended_its_process(
+    engine: Engine, text: str, root: tuple[str, str]
+) -> None:
+    failure = a_match("python.exception_line", 60, "n1", "A", text)
+    engine.add(
+        [failure, a_match("elastic.first_failure", 64, "n1", "A"), a_timeout(730, "n2", "A", 1)],
+        [*on_two_nodes(), *training(130, node="n2")],
+    )
+    assert roots(engine.flush()) == [root]

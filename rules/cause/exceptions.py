@@ -1,0 +1,33 @@
+"""Exceptions of Python that nothing caught, and those that a function caught and printed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from epicenter.rules.model.signals import Signal
+
+_UNCAUGHT: Final = re.compile(r"\[rank\d{1,6}\]: \S")
+_FIRST_FRAME: Final = re.compile(r'File "(?P<path>[^"\n]+)", line \d+, in (?P<function>\S+)')
+_MODULE: Final = "<module>"
+
+
+def is_uncaught(signal: Signal) -> bool:
+    """Whether it is an exception that ended its process.
+
+    `_distributed_excepthook` of PyTorch names the rank before each line. Any other traceback begins at the module that
+    was run, or in `runpy`; that of an exception which a function caught begins in this function.
+    """
+    if signal.failure_class == "python-exception" and _UNCAUGHT.match(signal.text):
+        return True
+    first = _first_frame(signal)
+    return first is not None and (first["function"] == _MODULE or first["path"] == "<frozen runpy>")
+
+
+def is_caught(signal: Signal) -> bool:
+    """Whether it is an exception that a function caught, and printed."""
+    return _first_frame(signal) is not None and not is_uncaught(signal)
+
+
+def _first_frame(signal: Signal) -> re.Match[str] | None:
+    return next(filter(None, map(_FIRST_FRAME.search, signal.block)), None)
