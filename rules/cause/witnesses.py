@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -18,6 +19,11 @@ _NAMES_A_PEER: Final = frozenset(
 _LOCAL: Final = ("nvidia", "amd", "machine", "kernel", "cuda", "memory", "processes")
 """Families of failures of one node, as opposed to networks, storage and schedulers."""
 
+_LOCAL_FIELD, _IPV4_AS_GID = "local_gid", "::ffff:"
+
+MIN_CONNECTIONS: Final = 3
+"""With fewer lost connections, both ends are alike."""
+
 MAX_PEERS: Final = 4096
 """At most this many named peers of an incident."""
 
@@ -26,15 +32,15 @@ Accusers = Mapping[str, Collection[str]]
 
 
 class Accused(msgspec.Struct, frozen=True):
-    """The node that others lost; `peer` is what these `accusers` call it."""
+    """The node that others lost; `peers` is what these `accusers` call it."""
 
     node: str
     accusers: frozenset[str]
-    peer: str
+    peers: frozenset[str]
 
     def names(self, signal: Signal) -> bool:
         """Whether another node's signal is a lost connection to it."""
-        return signal.node != self.node and peer_of(signal) == self.peer
+        return signal.node != self.node and peer_of(signal) in self.peers
 
     def is_felt_by(self, signal: Signal) -> bool:
         """Whether the signal is a lost connection of one of those that lost it, whether it names a peer or not."""
@@ -63,25 +69,49 @@ def peer_of(signal: Signal) -> str:
     return signal.fields.get(PEER_NODE_FIELD) or signal.fields.get(PEER_FIELD, "")
 
 
-def accused(accusers: Accusers, context: IncidentContext = NO_CONTEXT) -> Accused | None:
-    """The node that more nodes name than any other, first among those that name none; None if there is no such node.
+def own_address(signal: Signal) -> str:
+    """The address of its own node that a lost connection names, in IPv4; empty if none."""
+    return signal.fields.get(_LOCAL_FIELD, "").removeprefix(_IPV4_AS_GID)
+
+
+def accused(
+    accusers: Accusers, context: IncidentContext = NO_CONTEXT, node_by_address: Mapping[str, str] = MappingProxyType({})
+) -> Accused | None:
+    """The node that is an end of all lost connections; else the one that more nodes name than any other, first among
+    those that name none. None if there is no such node.
 
     An address that is not known belongs to the only node of the jobs that names no other.
     """
     if not accusers:
         return None
-    accusing = {node for nodes in accusers.values() for node in nodes}
-    silent = {peer: nodes for peer, nodes in accusers.items() if peer not in accusing}
-    most = _most_named(silent, 1) or _most_named(accusers, 2)
+    by_node: dict[str, set[str]] = {}
+    for peer, of_peer in accusers.items():
+        by_node.setdefault(node_by_address.get(peer, peer), set()).update(of_peer)
+    accusing = {node for of_node in by_node.values() for node in of_node}
+    silent = {peer: of_peer for peer, of_peer in by_node.items() if peer not in accusing}
+    name = _common_end(by_node) or _most_named(silent, 1) or _most_named(by_node, 2)
+    if not name:
+        return None
+    peers = {name, *(address for address, node in node_by_address.items() if node == name)}
+    most = Accused(name, frozenset(by_node[name]), frozenset(peers))
     nodes = {node for of_job in context.nodes_by_job.values() for node in of_job}
-    if most is None or most.node in nodes:
+    if name in nodes:
         return most
     unheard = nodes - accusing
     return structs.replace(most, node=unheard.pop()) if len(unheard) == 1 else None
 
 
-def _most_named(accusers: Accusers, least: int) -> Accused | None:
+def _common_end(accusers: Accusers) -> str:
+    """The only node that is an end of each of several lost connections, and that several name; empty if there is none.
+
+    Both ends of a transfer report it, so a node whose port is dead names others too.
+    """
+    ends = [{peer, node} for peer, nodes in accusers.items() for node in nodes]
+    common = set.intersection(*ends) if len(ends) >= MIN_CONNECTIONS else set()
+    return next((name for name in common if len(common) == 1 and len(accusers.get(name, ())) > 1), "")
+
+
+def _most_named(accusers: Accusers, least: int) -> str:
     counts = sorted(((len(nodes), peer) for peer, nodes in accusers.items()), reverse=True)
-    peer = counts[0][1] if counts else ""
     is_clear = counts and counts[0][0] >= least and (len(counts) == 1 or counts[0][0] > counts[1][0])
-    return Accused(peer, frozenset(accusers[peer]), peer) if is_clear else None
+    return counts[0][1] if is_clear else ""

@@ -10,7 +10,7 @@ import msgspec
 from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.cause.reasons import ReasonKind
 from epicenter.rules.cause.survival import NOT_TRAINED, Span, cleared, is_outlasted, is_survived
-from epicenter.rules.cause.witnesses import MAX_PEERS, peer_of
+from epicenter.rules.cause.witnesses import MAX_PEERS, own_address, peer_of
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.liveness.progress import JobProgress
@@ -86,12 +86,13 @@ class AtOnset(msgspec.Struct, frozen=True):
 class IncidentState(msgspec.Struct):
     """What is known about one incident so far.
 
-    `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
-    without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
-    `accusers_by_peer` are the nodes that name a peer as lost, by that peer. `at_onset` is the progress of each job when
-    the incident first included it, and `skews_ns` how far its nodes' clocks were ahead by then, where that is known.
-    `nodes_by_rule` are all nodes where a rule matched, of signals that are only counted too. `trained` is from when
-    until when each job trained, as of its newest failure here.
+    `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is
+    pending, without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its
+    jobs. `accusers_by_peer` are the nodes that name a peer as lost, by that peer; `node_by_address` has the
+    addresses that they call their own. `at_onset` is the progress of each job when the incident first included it,
+    and `skews_ns` how far its nodes' clocks were ahead by then, where that is known. `nodes_by_rule` are all nodes
+    where a rule matched, of signals that are only counted too. `trained` is from when until when each job trained,
+    as of its newest failure here.
     """
 
     incident_id: str
@@ -126,6 +127,7 @@ class IncidentState(msgspec.Struct):
     jobs_by_node: dict[str, set[str]] = {}
     nodes_by_rule: dict[str, set[str]] = {}
     accusers_by_peer: dict[str, set[str]] = {}
+    node_by_address: dict[str, str] = {}
     trained: dict[str, Span] = {}
     progress: dict[str, Progress] = {}
     gpus: set[str] = set()
@@ -173,6 +175,7 @@ class IncidentState(msgspec.Struct):
             self.jobs_by_node.setdefault(node, set()).update(jobs)
         for peer, nodes in other.accusers_by_peer.items():
             self.accusers_by_peer.setdefault(peer, set()).update(nodes)
+        self.node_by_address = other.node_by_address | self.node_by_address
         for rule, nodes in other.nodes_by_rule.items():
             self.nodes_by_rule.setdefault(rule, set()).update(nodes)
         for signals in other.signals_by_class.values():
@@ -228,6 +231,8 @@ class IncidentState(msgspec.Struct):
             self.kernel_nodes.add(signal.node)
         if (peer := peer_of(signal)) and signal.node and len(self.accusers_by_peer) < MAX_PEERS:
             self.accusers_by_peer.setdefault(peer, set()).add(signal.node)
+            if address := own_address(signal):
+                self.node_by_address[address] = signal.node
         if signal.rank is not None:
             self.ranks.add(f"{signal.job}/{signal.rank}")
         if signal.gpu and vocabulary().is_of_gpu(signal.failure_class):

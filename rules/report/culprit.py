@@ -39,7 +39,7 @@ def culprit_of(
         signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
     if suspects:
         signal = suspects.culprit_of(signal)
-    if peer_of(signal) and (lost := accused(state.accusers_by_peer, context)):
+    if peer_of(signal) and (lost := accused(state.accusers_by_peer, context, state.node_by_address)):
         signal = lost.culprit_of(signal)
     if signal.failure_class in WAITING_CLASSES and not (suspects and suspects.node):
         signal = _of_silent_node(state, signal, context)

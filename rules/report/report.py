@@ -123,7 +123,7 @@ def ranked_signals(
     signals = signals_with_mismatch(state, suspects)
     skews = skews_ns(state)
     by_one_clock = in_common_time(signals, skews)
-    lost = accused(state.accusers_by_peer, context)
+    lost = accused(state.accusers_by_peer, context, state.node_by_address)
     model, topology = rules.cause_model, rules.topology
     ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, model, suspects, topology, state.survival, lost)
     return as_logged(ranked, signals) if skews else ranked

@@ -24,6 +24,8 @@ OF_FOUR = IncidentContext(nodes_by_job={"A": ("n1", "n2", "n3", "n4")})
         pytest.param({"n1": {"n3"}, "n2": {"n4"}}, "", id="two-named-alike"),
         pytest.param({"10.0.0.9": {"n2", "n3", "n4"}}, "n1", id="address-of-the-only-node-that-names-none"),
         pytest.param({"10.0.0.9": {"n2", "n3"}}, "", id="address-of-one-of-two"),
+        pytest.param({"n1": {"n2", "n3"}, "10.0.0.7": {"n1"}}, "n1", id="an-end-of-every-lost-connection"),
+        pytest.param({"n1": {"n2"}, "10.0.0.7": {"n1"}}, "", id="an-end-of-only-two"),
         pytest.param({}, "", id="nobody-is-named"),
     ],
 )
@@ -49,6 +51,15 @@ def root_of(incidents: list[Incident]) -> tuple[str, str]:
 def test_a_lost_connection_is_blamed_on_the_peer_that_it_names(engine: Engine, peer: str) -> None:
     engine.add([a_match("nccl.peer_gone", 100, node, "A", fields={"peer": peer}) for node in ("n2", "n3")])
     assert root_of(engine.flush()) == ("connection-reset", "n1")
+
+
+def test_a_node_is_known_by_the_address_that_it_calls_its_own(engine: Engine) -> None:
+    lost = {"n2": ("10.3.0.2", "10.3.0.1"), "n3": ("10.3.0.3", "10.3.0.1"), "n1": ("10.3.0.1", "10.3.0.7")}
+    engine.add(
+        a_match("nccl.ib_completion", 100, node, "A", fields={"peer": peer, "local_gid": f"::ffff:{own}"})
+        for node, (own, peer) in lost.items()
+    )
+    assert root_of(engine.flush()) == ("nccl-net-ib-error", "n1")
 
 
 def test_a_failure_on_the_named_node_is_the_cause_and_not_the_first_lost_connection(engine: Engine) -> None:
@@ -94,7 +105,7 @@ def test_an_error_of_the_kernel_of_a_lost_peer_without_worker_lines_is_the_cause
 def test_what_stays_within_another_node_does_not_explain_the_loss_of_one(
     cause: tuple[str, str], effect: tuple[str, str], is_exonerated: bool
 ) -> None:
-    lost = Accused("n4", frozenset({"n1", "n2"}), "10.3.0.8")
+    lost = Accused("n4", frozenset({"n1", "n2"}), frozenset({"10.3.0.8"}))
     assert lost.exonerates(a_signal(cause[0], 1, cause[1]), a_signal(effect[0], 2, effect[1])) is is_exonerated
 
 
