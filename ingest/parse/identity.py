@@ -36,7 +36,10 @@ _JOB_LABELS = (
 )
 _RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
 _POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
-_SOURCE_FIELDS = ("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER")
+_SOURCE_FIELDS = (
+    *("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER"),
+    *("programname", "syslogtag", "appname", "ident"),
+)
 _SOURCES = {
     "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|(?:im)?kmsg|imklog)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),
     "scheduler": re.compile(r"slurmctld|slurmd\b|scheduler", re.IGNORECASE),

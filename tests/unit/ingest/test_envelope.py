@@ -165,6 +165,11 @@ def test_a_rank_in_the_header_of_c10d_goes_before_the_task_and_the_index_of_the_
         pytest.param({"SYSLOG_IDENTIFIER": "kernel"}, "kernel", id="syslog-identifier"),
         pytest.param({"tag": "node.kernel"}, "kernel", id="tag"),
         pytest.param({"source": "imkmsg"}, "kernel", id="rsyslog-s-kmsg-input"),
+        pytest.param({"programname": "kernel", "facility": "kern"}, "kernel", id="rsyslog-s-program"),
+        pytest.param({"syslogtag": "slurmctld[2114]:"}, "scheduler", id="rsyslog-s-tag"),
+        pytest.param({"appname": "kernel"}, "kernel", id="vector-s-syslog"),
+        pytest.param({"ident": "kernel"}, "kernel", id="fluent-bit-s-syslog-parser"),
+        pytest.param({"programname": "train"}, "", id="a-program"),
         pytest.param({"source": "imklog"}, "kernel", id="rsyslog-s-klog-input"),
         pytest.param({"source": "imuxsock"}, "", id="rsyslog-s-input-of-programs"),
         pytest.param({"tag": "var.log.kern.log"}, "kernel", id="tag-of-a-file"),
@@ -218,6 +223,8 @@ def test_a_plain_line_is_identified_by_its_file(line: str, origin: Origin, who: 
         pytest.param("slurm-7877.out", python_json("n1", 5, "x"), ("n1", "7877"), id="file-of-the-job"),
         pytest.param("7878/slurm-7877.out", python_json("n1", 5, "x"), ("n1", "7877"), id="file-in-another-folder"),
         pytest.param("7877/0.jsonl", b'{"log":"x\\n","stream":"stdout"}', ("", "7877"), id="folder-without-a-writer"),
+        pytest.param("7877/node-4/rank_9.log", b'{"rank": 9, "msg": "x"}', ("node-4", "7877"), id="only-a-rank"),
+        pytest.param("night/rank_9.log", b'{"rank": 9, "msg": "x"}', ("", ""), id="only-a-rank-and-no-job"),
     ],
 )
 def test_an_envelope_of_a_writer_has_the_job_of_its_file_but_not_of_the_folder(

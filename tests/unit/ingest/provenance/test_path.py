@@ -62,6 +62,8 @@ def test_without_a_job_the_lines_have_the_log_s_name(path: str, name: str) -> No
         ("gpu-a-12.log", "gpu-a-12"),
         ("worker-3.log", ""),
         ("ip-10-0-3-17/kern.log", "ip-10-0-3-17"),
+        ("7877/h100-017.cluster.example/rank_3.log", "h100-017.cluster.example"),
+        ("ip-10-0-3-17.dmesg", "ip-10-0-3-17"),
         ("kern-node17.log", "node17"),
         ("dgx-56.kern.log", "dgx-56"),
         ("dmesg-xid13.log", ""),
@@ -122,6 +124,10 @@ def test_a_single_file_is_read_with_the_folders_above_it() -> None:
     [
         pytest.param(["alpha/job-7877.log", "beta/job-7877.log"], "alpha", id="log-of-one-job-in-two-folders"),
         pytest.param(["alpha/kern.log", "beta/kern.log"], "alpha", id="system-log-in-two-folders"),
+        pytest.param(["7877/alpha/rank_0.log", "7877/beta/rank_8.log"], "alpha", id="ranks-of-a-job-in-two-folders"),
+        pytest.param(["7877/alpha/rank_0.log", "7877/beta/rank_0.log"], "", id="the-same-rank-in-two-runs"),
+        pytest.param(["night/alpha/rank_0.log", "night/beta/rank_8.log"], "", id="ranks-of-no-job"),
+        pytest.param(["7877/alpha/rank_0.log", "7877/beta/notes.log"], "", id="no-other-ranks"),
         pytest.param(["alpha/job-7877.log", "beta/job-7878.log"], "", id="two-jobs"),
         pytest.param(["alpha/train.log", "beta/train.log"], "", id="two-runs"),
         pytest.param(["rank_0/job-7877.log", "rank_1/job-7877.log"], "", id="folders-of-ranks"),
@@ -135,6 +141,6 @@ def test_a_single_file_is_read_with_the_folders_above_it() -> None:
 )
 def test_several_folders_with_the_log_of_one_job_are_its_nodes(tmp_path: Path, files: list[str], node: str) -> None:
     for name in files:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert origin_of(tmp_path / files[0], tmp_path).node == node

@@ -101,3 +101,21 @@ def test_two_ends_of_a_link_are_not_cleared_by_each_other() -> None:
 
 def test_the_only_reporter_may_be_the_culprit() -> None:
     assert an_incident("n1", context=OF_FOUR).root_cause.node == "n1"
+
+
+@pytest.mark.parametrize(
+    ("reporters", "mute", "node"),
+    [
+        pytest.param(("n0", "n1", "n3"), (), "n2", id="its-logs-come"),
+        pytest.param(("n0", "n1", "n3"), ("n2",), "n2", id="its-logs-stopped"),
+        pytest.param(("n0", "n1"), ("n2",), "n3", id="another-s-logs-stopped"),
+        pytest.param(("n0", "n1"), ("n2", "n3"), "", id="the-logs-of-two-stopped"),
+        pytest.param(("n0", "n1"), (), "", id="two-report-nothing"),
+    ],
+)
+def test_the_others_wait_for_the_only_node_that_reports_no_timeout(
+    reporters: tuple[str, ...], mute: tuple[str, ...], node: str
+) -> None:
+    context = IncidentContext(nodes_by_job=OF_FOUR.nodes_by_job, mute_nodes_by_job={"7801": mute})
+    incident = an_incident(*reporters, context=context, rule="nccl.watchdog_timeout", failure_class="nccl-timeout")
+    assert (incident.root_cause.node if incident.root_cause.node not in reporters else "") == node
