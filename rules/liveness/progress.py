@@ -69,7 +69,7 @@ class JobProgress(msgspec.Struct):
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
     comes from a slower rank. One repeated later by the same rank comes from a job that went back to a checkpoint: a new
-    attempt, whose cadence is learnt anew. So does a step long after the job failed.
+    attempt, whose cadence is learnt anew. A step long after the job failed begins one with the same cadence.
     """
 
     floor_ns: int
@@ -141,7 +141,7 @@ class JobProgress(msgspec.Struct):
                 return False
             self._begin_again()
         elif self.has_ended and not (self.has_finished or self._is_soon(time_ns)):
-            self._begin_again()
+            self._begin_attempt()
         if self.written_reported_step < 0 or time_ns - self.reported_ns >= REPORT_NS:
             self._report(step, time_ns)
         self.steps_in_report += 1
@@ -299,11 +299,15 @@ class JobProgress(msgspec.Struct):
         rounds = 1 + 2 * (self.pace_ns or 0) // ROUND_NS
         return time_ns // ROUND_NS <= self.last_step_ns // ROUND_NS + rounds
 
-    def _begin_again(self) -> None:
+    def _begin_attempt(self) -> None:
         self.attempt += 1
-        self.written_reported_step, self.even_gaps = -1, 0
-        self.gaps_ns, self.strides = [], []
+        self.written_reported_step = -1
         self.phase, self.phase_ns = "", 0
+
+    def _begin_again(self) -> None:
+        self._begin_attempt()
+        self.even_gaps = 0
+        self.gaps_ns, self.strides = [], []
         self.even_saves, self.is_saved_early = 0, False
 
     def _report(self, step: int, time_ns: int) -> None:

@@ -26,6 +26,7 @@ Phase = Literal[
     "checkpoint",
     "evaluation",
     "compile",
+    "profile",
     "startup",
     "cut",
     "exit",

@@ -189,6 +189,25 @@ def test_the_steps_of_a_fast_clock_are_no_restart_after_the_others_stopped(deliv
     assert watch.progress.attempt == 2
 
 
+@pytest.mark.parametrize(
+    ("is_finished", "resumes_s", "attempt"),
+    [
+        pytest.param(False, 900, 2, id="long-after-it-failed"),
+        pytest.param(False, 600, 1, id="at-once"),
+        pytest.param(True, 900, 1, id="after-the-end-of-a-part"),
+    ],
+)
+def test_a_job_that_failed_and_makes_its_next_step_is_in_a_new_attempt(
+    is_finished: bool, resumes_s: int, attempt: int
+) -> None:
+    watch = new_watch(steps(1)[0])
+    for step in [*steps(116), *steps(120, 117, resumes_s)]:
+        if step.step == 117:
+            watch.progress.end(is_finished)
+        watch.step(step)
+    assert (watch.progress.attempt, watch.progress.last_step) == (attempt, 120)
+
+
 def test_a_rank_with_a_fast_clock_is_not_dead_when_its_last_steps_are_still_to_come(fresh: Engine) -> None:
     ahead_s = {1: 19.0, 2: 37.5}
     fresh.add([a_match("nvidia.xid_79", 590, "n0", "")], [])
