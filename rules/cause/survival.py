@@ -73,10 +73,11 @@ def is_over(signal: Signal, time_ns: int) -> bool:
 
 def breaks_its_node(signal: Signal) -> bool:
     """Whether it reports that the node or a device is broken, rather than that one process failed."""
-    return signal.severity == "critical" and _may_break_a_node(signal.failure_class)
+    return signal.severity == "critical" and is_of_node(signal.failure_class)
 
 
 @cache
-def _may_break_a_node(failure_class: str) -> bool:
+def is_of_node(failure_class: str) -> bool:
+    """Whether the class is one of a node or its devices, rather than of one process."""
     known = vocabulary()
     return failure_class not in known.of_process and known.family(failure_class) in _FAMILIES_OF_NODES

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Final
 
 from epicenter.rules.cause.scope import DEPENDENCY_FIELD, MISSING_FIELD, folders_of, makers_of
+from epicenter.rules.cause.survival import is_of_node
 from epicenter.rules.model.signals import PEER_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -54,8 +55,9 @@ _PATH_FIELDS = ("bucket", "path")
 
 
 def is_node_wide(signal: Signal) -> bool:
-    """Whether it concerns its whole node, and so affects every job there."""
-    return signal.source == "kernel" or signal.failure_class in _NODE_WIDE
+    """Whether it concerns its whole node, and so affects every job there, as hardware that no single job reports."""
+    is_of_hardware = not signal.job and is_of_node(signal.failure_class)
+    return signal.source == "kernel" or signal.failure_class in _NODE_WIDE or is_of_hardware
 
 
 def is_of_lost_pod(signal: Signal) -> bool:

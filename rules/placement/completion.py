@@ -13,6 +13,9 @@ from epicenter.rules.placement.hostlist import expand
 from epicenter.rules.placement.placement import Placement
 from epicenter.rules.placement.pods import job_in_name
 
+NODE_ADDRESS_FIELD: Final = "node_ip"
+"""The address of the node that a line is about; the line comes from another one."""
+
 NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
 ACCUSED_FIELD: Final = "missing_ranks"
 MAX_NODES: Final = 4096
@@ -82,17 +85,19 @@ def is_named_by_slurm(signal: Signal) -> bool:
 def _named_node(signal: Signal, placement: Placement) -> str:
     if listed := _listed(signal):
         return signal.fields.get(NODE_FIELD) or listed[0]
-    if not signal.fields.get(NODE_FIELD) and (address := _ray_address(signal)):
-        return placement.node_called(signal.cluster, address[1])
-    return signal.node
+    if signal.fields.get(NODE_FIELD):
+        return signal.node
+    address = signal.fields.get(NODE_ADDRESS_FIELD) or _ray_address(signal)
+    return placement.node_called(signal.cluster, address) if address else signal.node
 
 
-def _ray_address(signal: Signal) -> re.Match[str] | None:
-    """The address of the worker that wrote a line, or whose exception the driver prints."""
+def _ray_address(signal: Signal) -> str:
+    """The address of the worker that wrote a line, or whose exception the driver prints; empty if there is none."""
     if "ip=" not in signal.text and not signal.block:
-        return None
+        return ""
     first_lines = (signal.text, *signal.block[:1])
-    return _FORWARDED_BY_RAY.match(signal.text) or next(filter(None, map(_RAISED_IN_RAY.search, first_lines)), None)
+    found = _FORWARDED_BY_RAY.match(signal.text) or next(filter(None, map(_RAISED_IN_RAY.search, first_lines)), None)
+    return found[1] if found else ""
 
 
 def _listed(signal: Signal) -> tuple[str, ...]:

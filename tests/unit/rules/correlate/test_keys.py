@@ -49,6 +49,14 @@ def test_links_that_go_down_on_many_nodes_at_once_have_one_cause(apart_s: int, i
     assert len(correlated(*(link_down(number * apart_s, f"n{number}") for number in range(3)))) == incidents
 
 
+@pytest.mark.parametrize(("job", "incidents"), [("", 1), ("B", 2)])
+def test_hardware_that_broke_before_a_job_began_is_in_its_incident_unless_another_job_reports_it(
+    job: str, incidents: int
+) -> None:
+    broken = a_signal("fabric-manager-error", 0, "n1", job, source="", role="root")
+    assert len(correlated(broken, a_signal("fabric-manager-error", 40, "n1", "A", role="root"))) == incidents
+
+
 def test_a_warning_joins_the_failure_that_it_explains_later() -> None:
     (incident,) = correlated(thermal(0), a_signal("nccl-timeout", 1800, "n1", "A", onset=1200))
     assert set(incident.signals_by_class) == {"gpu-thermal", "nccl-timeout"}

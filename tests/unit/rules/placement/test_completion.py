@@ -60,6 +60,17 @@ def test_every_task_that_jax_declares_dead_is_named() -> None:
     assert "missing_ranks" not in completed(a_signal("heartbeat-timeout", 5, "n1", "A"), Placement()).fields
 
 
+@pytest.mark.parametrize(
+    ("address", "node"),
+    [pytest.param("10.1.0.8", "n8", id="known"), pytest.param("10.1.0.9", "10.1.0.9", id="unknown")],
+)
+def test_ray_s_driver_names_the_node_that_ran_out_of_memory_by_its_address(address: str, node: str) -> None:
+    placement = Placement()
+    placement.record(RankPlacement(at(0), "default", "A", "n8", address="10.1.0.8"))
+    signal = a_signal("ray-oom-kill", 60, "n1", "A", fields={"node_ip": address})
+    assert completed(signal, placement).node == node
+
+
 def test_an_exception_that_ray_s_driver_prints_happened_at_the_worker() -> None:
     placement = Placement()
     placement.record(RankPlacement(at(0), "default", "A", "n2", address="10.0.0.2"))
