@@ -237,7 +237,7 @@ class BatchScanner:
                 scanned.rank_placements.append(RankPlacement(*place, address=event.address))
 
     def _places_of_file(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
-        """Once an hour: where a file's rank runs, by its path, and which nodes of its tasks the job has, quiet or not."""
+        """Once an hour: where a file's rank runs, by its path, and the nodes of its tasks, even when they are quiet."""
         origin, hour = batch.origin, event.event_time_ns // _HOUR_NS
         if origin is None or self._placed_hour_by_source.get(batch.source) == hour:
             return []
