@@ -21,7 +21,7 @@ from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
-from epicenter.rules.event_time.undated import Undated, dated
+from epicenter.rules.event_time.undated import Undated, settled
 from epicenter.rules.event_time.waiting_list import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
@@ -35,6 +35,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import ENDS, ERRORS, HANDLED_RULE, POD_STOPPED_RULE, QUIET_ROLES, Signal
+from epicenter.rules.model.times import END_NS
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
@@ -184,7 +185,13 @@ class Engine:
             self._waiting.add(placement_order(rank_placement), rank_placement)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
-        """Process everything up to the watermark, end included; return the incidents that changed, as of then."""
+        """Process everything up to the watermark, end included; return the incidents that changed, as of then.
+
+        It goes no further than before the first match whose time the rest of the input may change.
+        """
+        self._date(watermark_ns)
+        undated_ns = (undated.match.event.event_time_ns for undated in self._undated)
+        watermark_ns = min(watermark_ns, min(undated_ns, default=END_NS) - 1)
         for order, _, arrived in self._waiting.pop_until(watermark_ns):
             self._fire_before(order[0])
             if type(arrived) is Match:
@@ -205,17 +212,16 @@ class Engine:
         self._mark_changed(self._state.lifecycle.release_all())
         return changed + self._changes.reports()
 
-    @property
-    def awaits_end(self) -> bool:
-        """Whether matches wait for the end of the input."""
-        return bool(self._undated)
-
     def end_input(self) -> None:
         """Nothing more will be added: give times to the matches that waited for this."""
-        undated, self._undated = self._undated, []
-        if undated:
-            matches = filter(self._is_known, self._waiting.matches())
-            self.add(dated(undated, [signal_of(self._rules, match) for match in matches]))
+        self._date(END_NS)
+
+    def _date(self, read_until_ns: int) -> None:
+        """Give times to matches without one, as far as what was read tells them."""
+        if self._undated:
+            signals = [signal_of(self._rules, match) for match in filter(self._is_known, self._waiting.matches())]
+            matches, self._undated = settled(self._undated, signals, read_until_ns)
+            self.add(matches)
 
     def _is_known(self, match: Match) -> bool:
         return match.rule in self._rules.by_id

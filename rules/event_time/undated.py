@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -38,12 +39,17 @@ class _Failure(NamedTuple):
     onset_ns: int
 
 
-def dated(undated: Iterable[Undated], signals: Iterable[Signal]) -> Iterator[Match]:
-    """The matches with the time at which their job first failed, if that was between the two lines with times.
+def settled(
+    undated: Iterable[Undated], signals: Iterable[Signal], read_until_ns: int
+) -> tuple[list[Match], list[Undated]]:
+    """The matches with a time that nothing read after `read_until_ns` changes, and those that still wait.
 
-    One with a failure of its job soon after the line before it keeps that line's time. `signals` have times.
+    A match has the time at which its job first failed, if that was between the two lines with times. One with a failure
+    of its job soon after the line before it keeps that line's time. `signals` have times.
     """
     failures, ends_ns = _failures_and_ends(signals)
+    matches: list[Match] = []
+    waiting: list[Undated] = []
 
     @cache
     def failed_ns(job: Job, earliest_ns: int, latest_ns: int) -> int | None:
@@ -51,10 +57,14 @@ def dated(undated: Iterable[Undated], signals: Iterable[Signal]) -> Iterator[Mat
 
     for match, latest_ns in undated:
         event = match.event
-        time_ns = failed_ns((event.cluster, event.job), event.event_time_ns, latest_ns)
-        if time_ns is not None:
-            event = msgspec.structs.replace(event, event_time_ns=time_ns)
-        yield msgspec.structs.replace(match, event=event)
+        job, time_ns = (event.cluster, event.job), event.event_time_ns
+        at_once_ns = time_ns + AT_ONCE_NS
+        if latest_ns <= read_until_ns or (at_once_ns <= read_until_ns and _fails(failures[job], time_ns, at_once_ns)):
+            event = msgspec.structs.replace(event, event_time_ns=failed_ns(job, time_ns, latest_ns) or time_ns)
+            matches.append(msgspec.structs.replace(match, event=event))
+        else:
+            waiting.append(Undated(match, latest_ns))
+    return matches, waiting
 
 
 def _failures_and_ends(
@@ -75,11 +85,16 @@ def _failures_and_ends(
 def _failed_ns(failures: list[_Failure], ends_ns: list[int], earliest_ns: int, latest_ns: int) -> int | None:
     """When a job first failed between these times; None if it did not, or if it failed soon after the earliest."""
     between = [failure for failure in failures if earliest_ns < failure.event_time_ns <= latest_ns]
-    if not between or (is_known(earliest_ns) and between[0].event_time_ns <= earliest_ns + AT_ONCE_NS):
+    if not between or _fails(failures, earliest_ns, earliest_ns + AT_ONCE_NS):
         return None
     end_ns = next((time_ns for time_ns in ends_ns if earliest_ns < time_ns <= latest_ns), between[0].event_time_ns)
     of_the_end = (failure.onset_ns for failure in between if abs(failure.event_time_ns - end_ns) <= AT_ONCE_NS)
     return max(earliest_ns, min(of_the_end))
+
+
+def _fails(failures: list[_Failure], earliest_ns: int, latest_ns: int) -> bool:
+    first = bisect_right(failures, earliest_ns, key=_event_time_ns)
+    return is_known(earliest_ns) and first < len(failures) and failures[first].event_time_ns <= latest_ns
 
 
 def _event_time_ns(failure: Signal | _Failure) -> int:

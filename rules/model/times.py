@@ -12,6 +12,9 @@ NS_PER_S: Final = 1_000_000_000
 EARLIEST_NS: Final = 946_684_800 * NS_PER_S
 """The year 2000. No event is older, so an earlier time only gives the order of the lines of a file."""
 
+END_NS: Final = 1 << 62
+"""After every time."""
+
 _ORDER_NS: Final = EARLIEST_NS // 2
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")

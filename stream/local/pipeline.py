@@ -58,14 +58,10 @@ class Pipeline:
         return scanned
 
     def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:
-        """Advance event time; return the incidents that changed. `lagging` are the sources with more to read.
-
-        Not yet, while lines without a time wait for the end of a recording.
-        """
-        if self._engine.awaits_end:
-            return []
+        """Advance event time; return the incidents that changed. `lagging` are the sources with more to read."""
         if behind := [*lagging, *self._scanner.waiting]:
             return self._engine.advance(self._watermark.hold(behind))
+        self._engine.end_input()
         return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))
 
     def verdicts(self) -> list[Verdict]:

@@ -16,7 +16,7 @@ from epicenter.ingest.parse.envelope import Parsed, may_state_time, parse, state
 from epicenter.ingest.parse.times import time_of_clock
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent
-from epicenter.rules.model.times import NS_PER_S, is_known, order_ns
+from epicenter.rules.model.times import END_NS, NS_PER_S, is_known, order_ns
 
 MAX_LOOKBACK_LINES: Final = 200
 """A line gets the time of a line at most this far before it; in a recording that begins with times, of any line."""
@@ -35,8 +35,6 @@ MAX_DOUBTS: Final = 50
 
 LIVE_LAG_NS: Final = 600 * NS_PER_S
 """A live source whose lines are older than this when they arrive is catching up: their receipt is not their time."""
-
-ANY_TIME_NS: Final = 1 << 62
 
 
 class Timed(NamedTuple):
@@ -94,7 +92,7 @@ class LineTimes:
             return 0
         if after := self._after(number):
             return after.time_ns
-        return ANY_TIME_NS if not is_known(event.event_time_ns) or self._end_of_search(number) == len(self.batch) else 0
+        return END_NS if not is_known(event.event_time_ns) or self._end_of_search(number) == len(self.batch) else 0
 
     def is_wild(self, number: int, time_ns: int) -> bool:
         """Whether the writer's lines before and after it agree that its time is wrong: no zone explains it."""

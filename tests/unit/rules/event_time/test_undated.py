@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from epicenter.rules.detect.signal import signal_of
-from epicenter.rules.event_time.undated import AT_ONCE_NS, Undated, dated
+from epicenter.rules.event_time.undated import AT_ONCE_NS, Undated, settled
 from epicenter.rules.model.records import Match
-from epicenter.rules.model.times import NS_PER_S, order_ns
+from epicenter.rules.model.times import END_NS, NS_PER_S, order_ns
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_timeout
 
@@ -17,7 +17,8 @@ EARLY, LATE = 100, 900
 
 
 def time_of(error: Match, *others: Match, latest_s: int = LATE) -> int:
-    (found,) = dated([Undated(error, at(latest_s))], [signal_of(the_rules(), other) for other in others])
+    undated = [Undated(error, at(latest_s))]
+    (found,), _ = settled(undated, [signal_of(the_rules(), other) for other in others], END_NS)
     return found.event.event_time_ns
 
 
@@ -55,3 +56,19 @@ def test_an_error_of_a_file_without_any_time_was_written_when_its_job_failed() -
     undated = structs.replace(error(), event=event)
     assert time_of(undated, exited(EARLY)) == at(EARLY)
     assert time_of(undated) == order_ns(7)
+
+
+@pytest.mark.parametrize(
+    ("others", "read_until_s", "is_settled"),
+    [
+        pytest.param([], LATE, True, id="the-next-line-with-a-time-was-read"),
+        pytest.param([], LATE - 1, False, id="before-that"),
+        pytest.param([exited(EARLY + 5)], EARLY + AT_ONCE_S, True, id="its-job-failed-at-once"),
+        pytest.param([exited(EARLY + 5)], EARLY + AT_ONCE_S - 1, False, id="its-job-may-still-fail-sooner"),
+        pytest.param([exited(500)], LATE - 1, False, id="its-job-failed-later"),
+    ],
+)
+def test_a_time_is_settled_once_nothing_can_change_it(others: list[Match], read_until_s: int, is_settled: bool) -> None:
+    signals = [signal_of(the_rules(), other) for other in others]
+    matches, waiting = settled([Undated(error(), at(LATE))], signals, at(read_until_s))
+    assert (len(matches), len(waiting)) == (is_settled, not is_settled)
