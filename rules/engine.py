@@ -21,7 +21,7 @@ from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
-from epicenter.rules.event_time.undated import Undated, settled
+from epicenter.rules.event_time.undated import UndatedMatches
 from epicenter.rules.event_time.waiting_list import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
@@ -91,7 +91,7 @@ class Engine:
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._waiting = WaitingList(self._state.waiting, self._state.added)
         self._state.waiting = []
-        self._undated: list[Undated] = []
+        self._undated = UndatedMatches()
         self._changes = ChangedIncidents(rules, self._state.lifecycle, self._state.liveness, self._state.skew)
         self._mark_changed, self._record_progress = self._changes.mark, self._changes.record_progress
         self._attempt_of = self._changes.attempt_of
@@ -173,9 +173,7 @@ class Engine:
         Matches with a latest time state none themselves; those that may be much later wait for the end of the input.
         """
         for match in matches:
-            undated = Undated(match, latest_ns_by_match.get(match.match_id, 0))
-            if undated.is_uncertain:
-                self._undated.append(undated)
+            if self._undated.hold(match, latest_ns_by_match.get(match.match_id, 0)):
                 continue
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
             self._waiting.add(match_order(match), match)
@@ -190,8 +188,7 @@ class Engine:
         It goes no further than before the first match whose time the rest of the input may change.
         """
         self._date(watermark_ns)
-        undated_ns = (undated.match.event.event_time_ns for undated in self._undated)
-        watermark_ns = min(watermark_ns, min(undated_ns, default=END_NS) - 1)
+        watermark_ns = min(watermark_ns, self._undated.first_ns - 1)
         for order, _, arrived in self._waiting.pop_until(watermark_ns):
             self._fire_before(order[0])
             if type(arrived) is Match:
@@ -217,11 +214,11 @@ class Engine:
         self._date(END_NS)
 
     def _date(self, read_until_ns: int) -> None:
-        """Give times to matches without one, as far as what was read tells them."""
-        if self._undated:
-            signals = [signal_of(self._rules, match) for match in filter(self._is_known, self._waiting.matches())]
-            matches, self._undated = settled(self._undated, signals, read_until_ns)
-            self.add(matches)
+        """Add the matches without a time whose time is certain by now."""
+        self.add(self._undated.release(self._waiting_signals, read_until_ns))
+
+    def _waiting_signals(self) -> list[Signal]:
+        return [signal_of(self._rules, match) for match in filter(self._is_known, self._waiting.matches())]
 
     def _is_known(self, match: Match) -> bool:
         return match.rule in self._rules.by_id

@@ -107,8 +107,8 @@ def _of_envelope(origin: Origin, identity: Identity) -> Origin:
     the program, if its path names a job. Other files of envelopes say nothing about them, except that a file named
     after a job (`slurm-7877.out`) holds the lines of its program.
     """
-    names_a_rank_only = bool(identity.rank) and names_no_writer(msgspec.structs.replace(identity, rank=""))
-    if names_no_writer(identity) or (names_a_rank_only and is_named_job(origin.job)):
+    is_of_program = bool(identity.rank) and is_named_job(origin.job)
+    if names_no_writer(msgspec.structs.replace(identity, rank="") if is_of_program else identity):
         return origin
     is_named_after_job = is_named_job(origin.job) and origin.job in origin.log.rpartition("/")[2]
     return Origin(job=origin.job) if is_named_after_job else _PLAIN

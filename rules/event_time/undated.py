@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ import msgspec
 
 from epicenter.rules.model.records import Match
 from epicenter.rules.model.signals import ENDS, ERRORS, Signal
-from epicenter.rules.model.times import NS_PER_S, is_known
+from epicenter.rules.model.times import END_NS, NS_PER_S, is_known
 
 AT_ONCE_NS: Final = 60 * NS_PER_S
 """A job whose process fails ends, or reports more failures, within this time."""
@@ -32,6 +32,32 @@ class Undated(NamedTuple):
     def is_uncertain(self) -> bool:
         """Whether it may be much later than the line with a time before it."""
         return self.latest_ns > self.match.event.event_time_ns + AT_ONCE_NS
+
+
+class UndatedMatches:
+    """The matches in lines without a time that wait until their time is certain."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Undated] = []
+
+    @property
+    def first_ns(self) -> int:
+        """The earliest time that one of them may have; `END_NS` without any."""
+        return min((undated.match.event.event_time_ns for undated in self._waiting), default=END_NS)
+
+    def hold(self, match: Match, latest_ns: int) -> bool:
+        """Hold a match back if it may be much later than its event time; whether it is."""
+        undated = Undated(match, latest_ns)
+        if undated.is_uncertain:
+            self._waiting.append(undated)
+        return undated.is_uncertain
+
+    def release(self, signals: Callable[[], Iterable[Signal]], read_until_ns: int) -> list[Match]:
+        """Remove and return those whose time is certain once everything up to then was read."""
+        if not self._waiting:
+            return []
+        matches, self._waiting = settled(self._waiting, signals(), read_until_ns)
+        return matches
 
 
 class _Failure(NamedTuple):

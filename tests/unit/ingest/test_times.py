@@ -42,6 +42,7 @@ HEADS = [
     pytest.param("2026-03-02 09:00:05.250000: E xla/stream_executor.cc:9] x", at(5.25), id="tensorflow"),
     pytest.param("ERROR 03-02 09:00:05 [core.py:9] x", at(5), id="vllm"),
     pytest.param("INFO 03-02 09:00:05.250 [core.py:9] x", at(5.25), id="vllm-milliseconds"),
+    pytest.param("I 03-02 09:00:05.250 rank003 train: x", at(5.25), id="one-letter-and-a-day"),
     pytest.param("[2026-03-02 09:00:05 DP0 TP3] Decode batch", at(5), id="sglang"),
     pytest.param("[titan] 2026-03-02 09:00:05,250 - root - INFO - x", at(5.25), id="torchtitan"),
     pytest.param("[NeMo E 2026-03-02 09:00:05 nemo_logging:393] x", at(5), id="nemo"),

@@ -9,7 +9,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.state import new_watch
 from epicenter.rules.model.heartbeats import Advanced, Alive, Heartbeat, LineCut, NodeCount, Step, WorldSize
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S, order_ns
 from tests.support.heartbeats import PACE_S, alive_every, earlier_attempt, of_all, phase, run, steps, verdicts
 from tests.support.logs import START_NS, at
 from tests.support.signals import a_match, a_step
@@ -279,6 +279,12 @@ def test_ranks_that_never_started_are_named(fresh: Engine) -> None:
     assert (found.failure_class, found.verdict, found.root_cause.rank) == ("rendezvous-timeout", "never-started", 5)
     assert verdicts(fresh) == [("never-started", "", 5, 900)]
     assert found.chain[0].text == "no first step; 1 of 8 ranks never started: 5"
+
+
+def test_banners_whose_time_is_unknown_start_no_clock(fresh: Engine) -> None:
+    banners = [WorldSize(order_ns(rank), "default", "A", f"n{rank}", 8, rank) for rank in range(8) if rank != 5]
+    assert run(fresh, [*banners, Alive(at(1), "default", "B", "n1")], 2000) == []
+    assert verdicts(fresh) == []
 
 
 def test_nodes_that_never_joined_are_counted(fresh: Engine) -> None:

@@ -10,7 +10,7 @@ from epicenter.ingest.collect.source import Sources
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.local.pipeline import Pipeline, replay
-from tests.support.logs import the_rules
+from tests.support.logs import LATER_NS, the_rules
 
 OUT_OF_MEMORY = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
@@ -109,6 +109,37 @@ def test_one_failure_is_one_incident(
     (incident,) = incidents_of(tmp_path / "night", files)
     cause = incident.root_cause
     assert (cause.failure_class, cause.node, incident.jobs, incident.nodes) == expected
+
+
+def test_the_rank_that_reports_no_timeout_runs_on_the_node_of_its_folder(tmp_path: Path) -> None:
+    texts = {rank: STARTED + (timed_out(rank) if rank != 5 else "") for rank in range(8)}
+    (incident,) = incidents_of(tmp_path, {f"7878/h{rank // 2}/rank_{rank}.log": text for rank, text in texts.items()})
+    assert (incident.root_cause.node, incident.root_cause.rank) == ("h2", 5)
+
+
+def test_time_waits_for_a_line_without_one_until_its_job_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read in small pieces, with event time in step, it gives what it gives when everything is read first."""
+    files = {
+        "7878/h1/rank_0.log": STARTED + OUT_OF_MEMORY + "bye\n",
+        "7878/h2/rank_1.log": "".join(f"2026-03-02 09:{minute:02}:00,000 INFO x\n" for minute in range(9, 20))
+        + timed_out(1),
+        "7879/h3/rank_0.log": "".join(f"2026-03-02 09:{minute:02}:30,000 INFO x\n" for minute in range(9, 59)),
+    }
+    read_first = incidents_of(tmp_path, files)
+    monkeypatch.setattr("epicenter.ingest.collect.files.READ_BYTES", 128)
+    pipeline, sources = Pipeline(the_rules(), "default", 5 * NS_PER_S), Sources([str(tmp_path)], "", follow=False)
+    changed: list[Incident] = []
+    while lagging := [source for source in sources.all() if not source.has_ended]:
+        for source in lagging:
+            if found := source.read(LATER_NS):
+                pipeline.process(found)
+        changed += pipeline.advance([source.name for source in lagging if not source.has_ended])
+    pipeline.rest()
+    newest = {incident.incident_id: incident for incident in [*changed, *pipeline.flush()]}
+    assert [found.root_cause.failure_class for found in read_first] == ["oom-gpu"]
+    assert list(newest.values()) == read_first
 
 
 def test_two_jobs_are_two_incidents(tmp_path: Path) -> None:
