@@ -11,6 +11,7 @@ from typing import Final
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
+from epicenter.ingest.collect.by_content import begins_like_a_log
 from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, open_log, read_fault
@@ -25,22 +26,28 @@ LOG_SUFFIXES: Final = (
 )
 _PACKED = re.compile(r"\.(?:gz|xz|zst|bz2|lz4|zip)$")
 _ROTATED = re.compile(r"(?:\.\d+|-(?:19|20)\d{6})$")
+_OUTPUT_OF_PBS = re.compile(r"\.(?:po|pe|o|e)\d{1,10}(?:[.-]\d{1,6})?$")
+"""What PBS and Grid Engine append to a job's name: `llama.o7877`."""
 
 
 def log_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Path]:
-    """The files below a folder that look like logs by their names, in order; rotated and packed ones too."""
-    files = [Path(at, name) for at, _, names in os.walk(folder, onerror=on_error) for name in names if is_log(name)]
-    yield from (file for file in sorted(files) if file.is_file() or (file.is_symlink() and not file.exists()))
+    """The files below a folder that are logs by their names or first lines, in order; rotated and packed ones too."""
+    return (file for file in files_in(folder, on_error) if is_log(file.name) or begins_like_a_log(file))
+
+
+def files_in(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Path]:
+    """All files below a folder but hidden ones, in order, broken links too."""
+    walked = os.walk(folder, onerror=on_error)
+    files = sorted(Path(at, name) for at, _, names in walked for name in names if not name.startswith("."))
+    return (file for file in files if file.is_file() or (file.is_symlink() and not file.exists()))
 
 
 def is_log(name: str) -> bool:
-    """Whether a file's name is that of a log: `a.log`, `syslog`, `a.log.1`, `messages-20260301.gz`."""
-    if name.startswith("."):
-        return False
+    """Whether a file's name is that of a log: `a.log`, `syslog`, `a.log.1`, `messages-20260301.gz`, `llama.o7877`."""
     unpacked = _PACKED.sub("", name)
     original = _ROTATED.sub("", unpacked)
     is_bare = Path(original).suffix == "" and (unpacked == name or original != unpacked)
-    return Path(original).suffix in LOG_SUFFIXES or is_bare
+    return Path(original).suffix in LOG_SUFFIXES or is_bare or bool(_OUTPUT_OF_PBS.search(unpacked))
 
 
 def is_packed(file: Path) -> bool:

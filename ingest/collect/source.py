@@ -8,7 +8,7 @@ from time import sleep, time_ns
 from typing import Final, Protocol
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.collect.files import FileSource, is_packed, log_files, unrotated
+from epicenter.ingest.collect.files import FileSource, files_in, is_packed, log_files, unrotated
 from epicenter.ingest.collect.journal import JournalSource
 from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
 from epicenter.ingest.collect.pipe import PipeSource
@@ -73,6 +73,11 @@ class Sources:
     def faults(self) -> list[str]:
         """What could not be read so far, and why: a sentence each."""
         return [*self._faults.values(), *(source.fault for source in self.all() if source.fault)]
+
+    def left_out(self) -> list[Path]:
+        """The files in the folders that are not read, because they are no logs by their names and first lines."""
+        files = (file for folder in self._folders for file in files_in(folder))
+        return [file for file in files if not (str(file) in self._by_name or str(file) in self._faults)]
 
     def open_new_files(self) -> None:
         """Open the log files that have appeared in the folders. A followed file was read before it was rotated away."""

@@ -35,6 +35,7 @@ from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
 
+MAX_SHOWN_NAMES = 3
 MIN_REPORTED_SKEW_NS = NS_PER_S // 2
 Document = TypeVar("Document")
 
@@ -59,6 +60,7 @@ def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: b
             _print_match(rules, found, as_json)
     counted = f"{count(records, 'line')}, {matches} {'match' if matches == 1 else 'matches'}, {harmless} harmless"
     print_message(f"{counted}, {_dead_summary(dead_letters)}")
+    _tell_left_out(sources)
     return sources.faults()
 
 
@@ -83,7 +85,14 @@ def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: 
             )
     dead = f", {count(pipeline.dead, 'dead letter')}: see epicenter match" if pipeline.dead else ""
     print_message(count(len(incidents), "incident") + dead)
+    _tell_left_out(sources)
     return sources.faults()
+
+
+def _tell_left_out(sources: Sources) -> None:
+    if names := [safe(file.name) for file in sources.left_out()]:
+        shown = ", ".join(names[:MAX_SHOWN_NAMES]) + ", …" * (len(names) > MAX_SHOWN_NAMES)
+        print_message(f"{count(len(names), 'file')} left out, no log by name or first lines: {shown}")
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -112,6 +121,8 @@ def run_embedded(
         asyncio.run(_until_stopped(reader))
     read = f"{count(reader.records, 'line')} read, {count(reader.dead, 'dead letter')}"
     print_message(f"{read}; store: {address_of(settings.store_dsn)}")
+    if once:
+        _tell_left_out(sources)
     return sources.faults() if once else []
 
 

@@ -263,6 +263,8 @@ def test_a_numbered_file_that_nothing_rotated_is_followed(tmp_path: Path) -> Non
         ("syslog.2.gz", True),
         ("messages-20260301", True),
         ("kern.log-20260301.gz", True),
+        ("llama.o7877", True),
+        ("llama.e7877-3", True),
         ("model.gz", False),
         ("logs.tar.gz", False),
         ("release.zip", False),
@@ -275,6 +277,47 @@ def test_a_numbered_file_that_nothing_rotated_is_followed(tmp_path: Path) -> Non
 def test_log_files_are_recognized_by_name(tmp_path: Path, name: str, is_log: bool) -> None:
     (tmp_path / name).write_bytes(b"")
     assert [file.name for file in log_files(tmp_path)] == [name] * is_log
+
+
+TIMED = "2026-03-01T02:00:00Z n1 kernel: up\n"
+TIMED_OBJECT = '{"time": "2026-03-01T02:00:00Z", "log": "up"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_log"),
+    [
+        ("n1.dc2", 2 * TIMED, True),
+        ("events.json", 2 * TIMED_OBJECT, True),
+        ("n1.dc2", TIMED, False),
+        ("report.json", TIMED_OBJECT, False),
+        ("NOTES.md", "# What happened\n" + 9 * TIMED, False),
+        (".hidden.dc2", 2 * TIMED, False),
+        ("core.1a", "\0\1\2" + 2 * TIMED, False),
+    ],
+)
+def test_other_log_files_are_recognized_by_the_times_of_their_first_lines(
+    tmp_path: Path, name: str, content: str, is_log: bool
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert [file.name for file in log_files(tmp_path)] == [name] * is_log
+
+
+def test_files_that_are_no_logs_are_left_out_and_named(tmp_path: Path) -> None:
+    for name in ("a.log", "model.pt", "truth.json"):
+        (tmp_path / name).write_text("a\n")
+    found = Sources([str(tmp_path)], "n1", follow=False)
+    assert [file.name for file in found.left_out()] == ["model.pt", "truth.json"]
+    found.close()
+
+
+def test_a_followed_file_becomes_a_log_when_its_second_line_has_come(tmp_path: Path) -> None:
+    (tmp_path / "n1.dc2").write_text(TIMED)
+    found = Sources([str(tmp_path)], "n1", follow=True)
+    assert not found.all()
+    (tmp_path / "n1.dc2").write_text(2 * TIMED)
+    found.open_new_files()
+    assert drained(found) == [TIMED.strip().encode()] * 2
+    found.close()
 
 
 @pytest.mark.parametrize(

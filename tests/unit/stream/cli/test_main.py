@@ -302,6 +302,18 @@ NO_LOG: dict[str, tuple[dict[str, bytes], str]] = {
 }
 
 
+@pytest.mark.parametrize("command", ["match", "replay", "run --once"])
+def test_files_that_are_no_logs_are_counted(
+    command: str, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.log", "model.pt", "truth.json"):
+        (tmp_path / name).write_text("a\n")
+    code, _, err = run(*command.split(), tmp_path)
+    assert code == 0
+    assert "2 files left out, no log by name or first lines: model.pt, truth.json\n" in err
+
+
 @pytest.mark.parametrize("command", ["match", "replay", "triage", "run --once"])
 @pytest.mark.parametrize(("files", "expected"), NO_LOG.values(), ids=NO_LOG)
 def test_exit_66_and_a_sentence_when_no_line_can_be_read(
