@@ -56,8 +56,12 @@ def _trained_on(signal: Signal, spans: Collection[Span]) -> bool:
 
 
 def is_called_a_warning(signal: Signal) -> bool:
-    """Whether the program that prints it calls it a warning, as for a read that it tries again: it continues."""
-    return signal.source == "worker" and bool(_WARNING.match(signal.text))
+    """Whether the program that prints it calls it a warning, as for a read that it tries again: it continues.
+
+    Not so for a process that another one, as Ray's driver, only warns of: that one has ended.
+    """
+    is_of_ended = signal.failure_class in vocabulary().ends_its_process
+    return signal.source == "worker" and not is_of_ended and bool(_WARNING.match(signal.text))
 
 
 def cleared(signal: Signal, node: str, time_ns: int) -> Signal:

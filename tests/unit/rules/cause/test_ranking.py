@@ -44,6 +44,15 @@ def test_a_broken_gpu_explains_time_outs_whose_clock_is_a_little_ahead() -> None
     ] == ("xid-79")
 
 
+@pytest.mark.parametrize(("failure_class", "expected"), [("ray-worker-died", True), ("storage-timeout", False)])
+def test_only_the_end_of_a_process_elsewhere_counts_although_a_driver_calls_it_a_warning(
+    failure_class: str, expected: bool
+) -> None:
+    warned = a_signal(failure_class, 100, "n2", "A", text="2026-03-01 09:14:01,224 WARNING worker.py:1215 -- it died")
+    best, _ = ranked(warned, a_signal("python-exception", 100, "n1", "A"))
+    assert (best.signal is warned) is expected
+
+
 @pytest.mark.parametrize(("log", "expected"), [("", True), ("train.log", False)])
 def test_within_one_log_a_later_line_is_no_cause(log: str, expected: bool) -> None:
     killed = a_signal("sigkill", 103, "n1", "A", log=log)
