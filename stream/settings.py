@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from epicenter.ingest.provenance.log_names import LogName
+from epicenter.rules.model.records import DEFAULT_CLUSTER
 from epicenter.rules.model.time_zones import zone_fault
 from epicenter.rules.model.times import NS_PER_S, UTC_ZONE, duration_ns
 
@@ -95,7 +96,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_prefix_target="all", extra="forbid", frozen=True)
 
-    cluster: str = Field(default="default", description="Cluster of lines that name none.")
+    cluster: str = Field(default=DEFAULT_CLUSTER, description="Cluster of lines that name none.")
     time_zone: Annotated[str, BeforeValidator(lambda value: value or UTC_ZONE), AfterValidator(_time_zone)] = Field(
         default=UTC_ZONE, description="Time zone of log times that name none, such as Europe/Berlin."
     )

@@ -9,10 +9,13 @@ from gzip import GzipFile
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
 from epicenter.ingest.collect.by_content import begins_like_a_log
 from epicenter.ingest.collect.lines import LineCutter, Lines
+from epicenter.ingest.parse.envelope import stated_cluster
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, open_log, read_fault
 from epicenter.ingest.provenance.path import origin_of
@@ -20,6 +23,9 @@ from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
+MAX_INSPECTED: Final = 3
+"""So many first lines are read for the name of a cluster."""
+
 LOG_SUFFIXES: Final = (
     *(".log", ".out", ".err", ".stdout", ".stderr", ".txt", ".jsonl", ".ndjson"),
     *(".dmesg", ".kern", ".kmsg", ".syslog", ".messages"),
@@ -67,7 +73,8 @@ class FileSource:
     path below `root` (itself, or a folder above it), and from its first lines, as far as they have come. `host` is
     where lines come from that name no node, unless all tasks of a job write into the file. Without a host, and read
     once, they are a recording: the time of reading says nothing about them. `fault` is why its end could not be read,
-    in a sentence; empty if it could. `stated` is what the user says about its lines.
+    in a sentence; empty if it could. `stated` is what the user says about its lines. `cluster_beside` is the only
+    cluster that lines of the other files name.
     """
 
     def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None, stated: Stated = NOTHING):
@@ -80,6 +87,7 @@ class FileSource:
         self._is_recording = not (host or follow)
         self._cutter = LineCutter()
         self._stated = stated
+        self.cluster_beside = ""
         self._by_path = origin_of(path, root or path, stated.log_names)
         self._origin, self._inspected_bytes = self._by_path, -1
         self._file = self._open()
@@ -99,10 +107,17 @@ class FileSource:
             offsets=lines.numbers,
             is_recorded=is_recorded,
             is_text=True,
-            origin=self._origin,
+            origin=msgspec.structs.replace(self._origin, cluster=self.cluster_beside),
             is_recording=self._is_recording,
             zone=self._stated.zone,
         )
+
+    def clusters(self) -> set[str]:
+        """The clusters that its first lines name."""
+        if isinstance(self._file, GzipFile):
+            return set()
+        head = os.pread(self._file.fileno(), HEAD_BYTES, 0).split(b"\n")[:MAX_INSPECTED]
+        return set(filter(None, map(stated_cluster, head)))
 
     def close(self) -> None:
         """Close the file."""

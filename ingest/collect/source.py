@@ -53,6 +53,8 @@ class Sources:
         self._folders = [Path(path) for path in paths if path != "-" and Path(path).is_dir()]
         self._by_name: dict[str, Source] = {}
         self._faults: dict[str, str] = {}
+        self._inspected: set[str] = set()
+        self._clusters: set[str] = set()
         if "-" in paths:
             self._add(PipeSource(host, is_recording=not (host or follow), stated=stated))
         for path in paths:
@@ -88,11 +90,25 @@ class Sources:
                     self._try_to_open(file, folder)
             if not self._follow:
                 self._check_folder(folder, files)
+        self._tell_cluster()
 
     def close(self) -> None:
         """Close every source."""
         for source in self.all():
             source.close()
+
+    def _tell_cluster(self) -> None:
+        """If the files name one cluster, lines that name none are of it."""
+        files = [source for source in self.all() if isinstance(source, FileSource)]
+        new = [file for file in files if file.name not in self._inspected]
+        if not new:
+            return
+        self._inspected.update(file.name for file in new)
+        for file in new:
+            self._clusters |= file.clusters()
+        beside = min(self._clusters, default="") if len(self._clusters) == 1 else ""
+        for file in files:
+            file.cluster_beside = beside
 
     def _is_history(self, file: Path) -> bool:
         """Whether a followed file was read before it got this name, or can't grow."""

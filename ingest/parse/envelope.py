@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from epicenter.ingest.parse.exports import unwrapped
 from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
 from epicenter.ingest.parse.identity import Identity, identity_of, names_no_writer
 from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
@@ -20,13 +21,15 @@ from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
 from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.model.job_names import is_named_job
-from epicenter.rules.model.records import LogEvent, Origin, RawRecord
+from epicenter.rules.model.records import DEFAULT_CLUSTER, LogEvent, Origin, RawRecord
+from epicenter.rules.model.times import NS_PER_S
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
 _RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
 _CLOCK = re.compile(rb":\d\d:\d\d")
-_EPOCH = re.compile(rb"\d{10}\.\d{6}")
+_EPOCH = re.compile(rb"\d{10}\.\d{6}|^(?:<\d{1,3}>)?\[ {0,6}\d{1,8}\.\d{6}\]")
+_UPTIME = re.compile(r"(?:<\d{1,3}>)?\[ {0,6}(\d{1,8}\.\d{6})\] ")
 _SPACED_START = re.compile(rb'\s*\{\s*"')
 _PLAIN = Origin()
 
@@ -87,7 +90,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         text=text,
         position=record.position,
         has_own_time=time_ns is not None,
-        cluster=identity.cluster or cluster,
+        cluster=identity.cluster or _cluster_beside(record, cluster),
         node=node,
         source=identity.source or ("kernel" if peeled.is_kernel else "worker" if identity.is_in_pod else ""),
         job=identity.job if identity.job or identity.is_cluster_event else _job(peeled, origin),
@@ -100,6 +103,17 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())
 
 
+def _cluster_beside(record: RawRecord, cluster: str) -> str:
+    """The cluster of a line that names none: that of the settings, else the one that the other files name."""
+    beside = record.origin.cluster if record.origin else ""
+    return beside or cluster if cluster == DEFAULT_CLUSTER else cluster
+
+
+def stated_cluster(value: bytes) -> str:
+    """The cluster that an envelope names; empty for any other line."""
+    return identity_of(_fields(value, must_be_json=False)).cluster
+
+
 def _of_envelope(origin: Origin, identity: Identity) -> Origin:
     """The origin of an envelope in a file.
 
@@ -110,6 +124,8 @@ def _of_envelope(origin: Origin, identity: Identity) -> Origin:
     is_of_program = bool(identity.rank) and is_named_job(origin.job)
     if names_no_writer(msgspec.structs.replace(identity, rank="") if is_of_program else identity):
         return origin
+    if identity.is_of_docker:
+        return Origin(node=origin.node)
     is_named_after_job = is_named_job(origin.job) and origin.job in origin.log.rpartition("/")[2]
     return Origin(job=origin.job) if is_named_after_job else _PLAIN
 
@@ -139,13 +155,16 @@ def is_of_its_file(value: bytes) -> bool:
 
 
 class _Texts(msgspec.Struct):
-    """The text fields alone; the rest of an envelope is skipped."""
+    """The text fields alone, and the marks of exports; the rest of an envelope is skipped."""
 
     message: str | None = None
     log: str | None = None
     msg: str | None = None
     MESSAGE: str | None = None
     body: str | None = None
+    line: msgspec.Raw = msgspec.Raw()
+    insertId: msgspec.Raw = msgspec.Raw()  # noqa: N815
+    logStreamName: msgspec.Raw = msgspec.Raw()  # noqa: N815
 
 
 _decode_texts = msgspec.json.Decoder(_Texts).decode
@@ -162,6 +181,8 @@ def text_of(value: bytes) -> str:
             texts = _decode_texts(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _text_of(_fields(value, must_be_json=False), value)
+        if texts.line or texts.insertId or texts.logStreamName:
+            return _text_of(_fields(value, must_be_json=False), value)
         for text in (texts.message, texts.log, texts.msg, texts.MESSAGE, texts.body):
             if text is not None:
                 return text
@@ -169,7 +190,9 @@ def text_of(value: bytes) -> str:
 
 
 def may_state_time(value: bytes) -> bool:
-    """False only for a plain line without a clock or an epoch, which states no time: a cheap look before parsing."""
+    """False only for a plain line without a clock, an epoch or a kernel's uptime, which states no time: a cheap look
+    before parsing.
+    """
     return is_envelope(value) or bool((b":" in value and _CLOCK.search(value)) or _EPOCH.search(value))
 
 
@@ -187,10 +210,10 @@ def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
     if not is_envelope(value):
         return {}
     try:
-        return dict(orjson.loads(value))
+        return unwrapped(dict(orjson.loads(value)))
     except orjson.JSONDecodeError as error:
         with suppress(orjson.JSONDecodeError):
-            return dict(orjson.loads(value.decode("utf-8", "replace")))
+            return unwrapped(dict(orjson.loads(value.decode("utf-8", "replace"))))
         if must_be_json and value.startswith(b'{"'):
             raise RecordError(f"not JSON: {error}", DeadLetterKind.NOT_JSON) from error
         return {}
@@ -217,7 +240,17 @@ def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], record: RawReco
         if name in fields and plausible(time_ns := time_from_field(fields[name], zone), received_ns):
             return time_ns
     times = (time_at_head(head, received_ns, zone) for head in heads)
-    return next((time_ns for time_ns in times if plausible(time_ns, received_ns)), None)
+    time_ns = next((time_ns for time_ns in times if plausible(time_ns, received_ns)), None)
+    return _time_since_boot(heads[0], record) if time_ns is None else time_ns
+
+
+def _time_since_boot(line: str, record: RawRecord) -> int | None:
+    """The time of a raw kernel message (`[1234.567890] …`) in a file that tells when the kernel started."""
+    found = _UPTIME.match(line) if record.origin and record.origin.boot_ns else None
+    if not (found and record.origin):
+        return None
+    time_ns = record.origin.boot_ns + int(float(found[1]) * NS_PER_S)
+    return time_ns if plausible(time_ns, record.received_ns) else None
 
 
 def _rank(identity: Identity, peeled: Peeled, origin: Origin) -> int | None:

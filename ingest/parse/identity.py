@@ -24,7 +24,7 @@ _NODE_FIELDS = (
     "_HOSTNAME",
     "resource.host.name",
 )
-_JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID")
+_JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID", "attrs.job_id", "attrs.SLURM_JOB_ID")
 _JOB_LABELS = (
     "training.kubeflow.org/job-name",
     "jobset.sigs.k8s.io/jobset-name",
@@ -34,6 +34,11 @@ _JOB_LABELS = (
     "batch.kubernetes.io/job-name",
     "job-name",
 )
+_CGROUP_FIELDS = ("_SYSTEMD_CGROUP", "_SYSTEMD_UNIT")
+_JOB_OF_CGROUP = re.compile(r"\bjob[_-](\d{1,10})(?=[/.]|$)")
+"""Slurm's cgroups (`/system.slice/slurmstepd.scope/job_7877/step_0`), and units that sites name alike."""
+
+_TAG_PARTS = re.compile(r"[|/, ;]")
 _RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
 _POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
 _SOURCE_FIELDS = (
@@ -47,18 +52,22 @@ _SOURCES = {
     "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
 }
 _KMSG_FIELDS = {"priority", "sequence", "sec", "usec", "msg"}
-_POD_FIELDS = ("kubernetes.pod_name", "kubernetes.container_name")
+_POD_FIELDS = ("kubernetes.pod_name", "attrs.io.kubernetes.pod.name")
+_CONTAINER_FIELDS = ("kubernetes.container_name", "attrs.io.kubernetes.container.name")
 _ALL_FIELDS = frozenset(
     (
         "cluster",
         "stream",
         "kubernetes",
         "resource",
+        "attrs",
         *_NODE_FIELDS,
         *_JOB_FIELDS,
+        *_CGROUP_FIELDS,
         *_RANK_FIELDS,
         *_SOURCE_FIELDS,
         *_POD_FIELDS,
+        *_CONTAINER_FIELDS,
         *ORIGIN_FIELDS,
     )
 )
@@ -72,7 +81,8 @@ MAX_WRITER_BYTES: Final = 8 << 10
 class Identity(msgspec.Struct, frozen=True):
     """Who wrote a line, as its envelope states it; empty where it does not.
 
-    `address` is that of its pod. `is_in_pod`: from a container's log.
+    `address` is that of its pod. `is_in_pod`: from a container's log. `is_of_docker`: Docker writes one file for each
+    container, on its node.
     """
 
     cluster: str = ""
@@ -87,6 +97,7 @@ class Identity(msgspec.Struct, frozen=True):
     address: str = ""
     is_in_pod: bool = False
     is_cluster_event: bool = False
+    is_of_docker: bool = False
 
 
 _NOTHING = Identity()
@@ -122,18 +133,22 @@ def names_no_writer(identity: Identity) -> bool:
 
 def _read_identity(fields: dict[str, Any], event: ClusterEvent | None) -> Identity:
     labels = event.labels if event else _labels(fields)
+    tagged_pod, tagged_job = _names_in_tag(fields)
     return Identity(
         cluster=_first(fields, ("cluster",)),
         node=event.node if event else _first(fields, _NODE_FIELDS),
         source="kubernetes" if event else _source(fields),
-        job=_first(fields, _JOB_FIELDS) or _first(labels, _JOB_LABELS) or (event.job if event else ""),
+        job=_first(fields, _JOB_FIELDS)
+        or _first(labels, _JOB_LABELS)
+        or (event.job if event else _job_of_cgroup(fields) or tagged_job),
         rank=_first(fields, _RANK_FIELDS),
         pod_index=_first(_labels(fields), _POD_INDEX_LABELS),
-        pod=event.pod if event else _first(fields, ("kubernetes.pod_name",)),
-        container=_first(fields, ("kubernetes.container_name",)),
+        pod=event.pod if event else _first(fields, _POD_FIELDS) or tagged_pod,
+        container=_first(fields, _CONTAINER_FIELDS),
         stream=_first(fields, ("stream",)),
         address="" if event else _first(fields, ("kubernetes.pod_ip",)),
         is_in_pod="kubernetes" in fields,
+        is_of_docker="attrs" in fields,
         is_cluster_event=event is not None,
     )
 
@@ -145,7 +160,20 @@ def _source(fields: dict[str, Any]) -> str:
     return next((source for source, shape in _SOURCES.items() if names and shape.search(names)), "")
 
 
+def _names_in_tag(fields: dict[str, Any]) -> tuple[str, str]:
+    """The pod and the job in Docker's `tag` option, a template of the site, as `llama-worker-3|llama`; else empty."""
+    container, *others = _TAG_PARTS.split(_first(fields, ("attrs.tag",)))
+    return container, next((name for name in others if name and container.startswith(f"{name}-")), "")
+
+
+def _job_of_cgroup(fields: dict[str, Any]) -> str:
+    found = _JOB_OF_CGROUP.search(_first(fields, _CGROUP_FIELDS))
+    return found[1] if found else ""
+
+
 def _labels(fields: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(of_docker := fields.get("attrs"), dict):
+        return of_docker
     pod = fields.get("kubernetes")
     labels = (pod.get("pod_labels") or pod.get("labels")) if isinstance(pod, dict) else None
     return labels if isinstance(labels, dict) else {}

@@ -18,7 +18,7 @@ from epicenter.ingest.parse.envelope import text_of as text_of_record
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.records import Origin, Position, RawRecord
-from epicenter.rules.model.times import UTC_ZONE
+from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
 from epicenter.rules.placement.hostlist import expand
 
 HEAD_BYTES: Final = 256 << 10
@@ -45,6 +45,10 @@ _JOB_IDS = (
 _NODES = re.compile(rf"{_SETTING}(?:SLURM_)?(?:JOB_)?NODELIST *(?:=|:) *\"?(?P<nodes>[\w.\[\],-]{{1,4000}})\"?\s*?$")
 _TASKS_PER_NODE = re.compile(rf"{_SETTING}(?:SLURM_)?NTASKS_PER_NODE *(?:=|:) *\"?(?P<count>\d{{1,4}})\b")
 _TASKS = re.compile(rf"{_SETTING}(?:SLURM_)?(?:NTASKS|NPROCS) *(?:=|:) *\"?(?P<count>\d{{1,6}})\b")
+_CLOCK_SET: Final = re.compile(
+    r"(?m)^(?:<\d{1,3}>)?\[ {0,6}(?P<uptime>\d{1,6}\.\d{6})\] [^\n]{1,60}\bsetting system clock to "
+    r"[\dT: -]{19} UTC \((?P<epoch>\d{9,10})\)"
+)
 _LABELLED = rf"(?m)^(?:{_STAMP})? {{0,6}}(?P<task>\d{{1,7}}): "
 _TASK = re.compile(_LABELLED)
 _RANGE = re.compile(r"(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?")
@@ -61,7 +65,9 @@ _LAUNCHER = re.compile(_LABELLED + r"[^\n]{0,200}?(?:torch/distributed/(?:run|el
 def with_first_lines(origin: Origin, text: str, received_ns: int, zone: str = UTC_ZONE) -> Origin:
     """The origin with the facts in a file's first and last lines. If both name a job, that of the path counts."""
     head = map(str.encode, text.split("\n", HEAD_LINES))
-    origin = msgspec.structs.replace(origin, head_time_ns=head_time_ns(head, received_ns, zone))
+    boot_ns = _boot_ns(text)
+    time_ns = boot_ns or head_time_ns(head, received_ns, zone)
+    origin = msgspec.structs.replace(origin, head_time_ns=time_ns, boot_ns=boot_ns)
     text = "" if origin.is_system else _without_envelopes(text)
     if not text:
         return origin
@@ -96,6 +102,14 @@ def head_time_ns(lines: Iterable[bytes], received_ns: int, zone: str = UTC_ZONE)
     records = (RawRecord(line, Position("", 0), received_ns, zone=zone) for line in islice(lines, HEAD_LINES))
     times = map(stated_time, records)
     return next((time_ns for time_ns in times if time_ns is not None), None)
+
+
+def _boot_ns(text: str) -> int:
+    """When the kernel started, which sets its clock once, so many seconds later (drivers/rtc/class.c); else 0."""
+    settings = list(islice(_CLOCK_SET.finditer(text), 2))
+    if len(settings) != 1:
+        return 0
+    return int(settings[0]["epoch"]) * NS_PER_S - int(float(settings[0]["uptime"]) * NS_PER_S)
 
 
 def _is_part(origin: Origin) -> bool:

@@ -10,7 +10,9 @@ from typing import Final
 
 import msgspec
 
+from epicenter.ingest.parse.node_names import NODE, is_node_name
 from epicenter.ingest.provenance.log_names import LogName, named_by
+from epicenter.ingest.provenance.ray_logs import is_daemon_of_ray, job_of_ray
 from epicenter.rules.model.job_names import OF_A_LOG
 from epicenter.rules.model.records import Origin
 from epicenter.rules.placement.pods import job_in_name
@@ -27,21 +29,20 @@ NAMED: Final = re.compile(
 """The name of a job's log or folder, as opposed to one of many logs of the same job."""
 
 _DATE = re.compile(r"(?:19|20)\d\d(?:-?[01]\d-?[0-3]\d.*)?$")
-_ID = re.compile(r"(?P<id>\d{3,10}(?:_\d{1,6})?)(?:[.]\d{1,6})?$")
+_ID = re.compile(r"(?P<id>[1-9]\d{2,9}(?:_\d{1,6})?)(?:[.]\d{1,6})?$")
 _ENDING = re.compile(r"(?:\.(?:log|out|err|txt))?(?:\.\d{1,6})?$")
 _JOB = re.compile(r"(?:job|slurm)[-_]?(?P<id>\d{1,10}(?:_\d{1,6})?)(?=$|[-_.])", re.IGNORECASE)
 _NAME_AND_ID = re.compile(r"[A-Za-z][\w.-]*?[-_.](?P<id>\d{4,10}(?:_\d{1,6})?)$", re.ASCII)
+_NAME_ID_AND_NODE = re.compile(
+    r"(?P<name>[A-Za-z][\w.-]*?[-_.](?P<id>[1-9]\d{3,9}(?:_\d{1,6})?))[-_.](?P<node>[A-Za-z][\w.-]*\d)$", re.ASCII
+)
+"""`llama-7877-gpu-a-12.out`: one of several files of the job, or the node has a usual name."""
+
 _TORCHRUN_ID = re.compile(r"(?P<id>\d{3,10})_[a-z0-9_]{8}$")
 _ATTEMPT = re.compile(r"attempt_\d{1,6}$")
 _POD_FOLDER = re.compile(r"[a-z0-9-]{1,63}_(?P<pod>[a-z0-9][a-z0-9.-]{0,252})_[0-9a-f-]{32,36}$")
 _POD_FILE = re.compile(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,252})_[a-z0-9-]{1,63}_[a-z0-9-]{1,63}-[0-9a-f]{64}$")
 _RANK = re.compile(r"(?:^|(?<!local)[-_.])rank[-_]?(?P<rank>\d{1,7})(?=$|[-_.])", re.IGNORECASE)
-_NODE = re.compile(
-    r"(?:(?:node|nid|host|dgx|hgx|compute|cn|(?:gb|[abh])\d00|mi\d{3}x?)(?:[-_]?[a-z]{1,2})?"
-    r"(?:[-_]?\d{1,6}){1,3}|gpu(?:[-_]?[a-z]{1,2}[-_]?\d{1,6}|[-_]?\d{2,6})(?:-\d{1,6})?|ip(?:-\d{1,3}){4})$",
-    re.IGNORECASE | re.ASCII,
-)
-_DOMAIN = re.compile(r"(?:\.[a-z][a-z0-9-]{0,62}){1,9}$", re.IGNORECASE | re.ASCII)
 _PROCESS = re.compile(r"(?:worker|trainer)(?:[-_]?[a-z]{1,2})?(?:[-_]?\d{1,6}){1,3}$", re.IGNORECASE | re.ASCII)
 _SYSTEM_WORDS = (
     r"kern(?:el)?|kmsg|dmesg|syslog|messages|journal(?:d|ctl)?|slurm(?:ctl|db)?d|kubelet|containerd|daemon|auth|boot"
@@ -49,6 +50,13 @@ _SYSTEM_WORDS = (
 )
 _SYSTEM = re.compile(rf"(?:^|[-_.])(?:{_SYSTEM_WORDS})(?=$|[-_.])", re.IGNORECASE)
 _KERNEL_MARK = re.compile(r"[-_.]?(?:kern(?:el)?|kmsg|dmesg|syslog|messages|journal)[-_.]?", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?=[\w.-]*\d)[A-Za-z][\w.-]*$", re.ASCII)
+_LAST_PART = re.compile(r"(?:\d+|(?<=[-_.])[a-z0-9]{3,8})$")
+_NO_NODE = re.compile(
+    r"(?:^|[-_.])(?:rank|worker|trainer|task|part|chunk|shard|attempt|restart|run|exp|epoch|step|log|output|driver|stage)"
+    r"(?:[-_.]|\d|$)",
+    re.IGNORECASE,
+)
 _OF_A_PROCESS = ("stdout", "stderr", "worker", "output", "console")
 _COLLECTIONS = ("logs", "log", "workers", "ranks", "nodes")
 _NAME_NO_NODE = (
@@ -89,21 +97,44 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
     the name of the file, or of the folder with the files of one job's processes, see `rules.model.job_names`.
     """
     stem, folders = _stem(file), _folders(file, root)
-    is_system = bool(_SYSTEM.search(stem))
-    job = "" if is_system else _job_of_pod(stem, folders) or _job_of_file(file, stem) or _job_of_folders(folders)
+    if parts := _job_and_node(file, stem):
+        return Origin(job=parts["id"], node=parts["node"], rank=None, log=str(file))
+    of_ray = job_of_ray(file)
+    is_system = bool(_SYSTEM.search(stem)) or (is_daemon_of_ray(file) and not of_ray)
+    of_path = of_ray or _job_of_pod(stem, folders) or _job_of_file(file, stem) or _job_of_folders(folders)
+    job = "" if is_system else of_path
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
+    if not node and rank is None and job and not _job_of_file(file, stem) and _is_one_per_node(file, stem):
+        node = stem
     is_part_of_node = is_system or _job_of_file(file, stem) or (rank is not None and _job_of_folders(folders[:-1]))
     if not node and is_part_of_node and _is_in_folder_of_node(file, root):
         node = file.parent.name
     is_process = any(map(_PROCESS.match, (stem, *folders)))
     is_in_pod = bool(_job_of_pod(stem, folders))
     is_part = node != "" or rank is not None or _attempt_rank(folders) is not None or is_process or is_in_pod
+    is_part = is_part or of_ray != ""
     origin = Origin(job=job, node=node, rank=rank, is_system=is_system, log=str(file))
     if origin.rank is None and not node:
         origin = msgspec.structs.replace(origin, rank=_attempt_rank(folders))
     if is_system or job:
         return msgspec.structs.replace(origin, is_of_a_job=bool(job) and not is_part)
     return msgspec.structs.replace(origin, job=OF_A_LOG + _family(file, stem, folders, is_part))
+
+
+def _job_and_node(file: Path, stem: str) -> re.Match[str] | None:
+    """The name of the file if it holds both, as a job has one such file for each node."""
+    found = _NAME_ID_AND_NODE.match(stem)
+    if not found or _SYSTEM.search(stem) or _RANK.search(stem) or _DATE.match(found["id"]):
+        return None
+    if is_node_name(found["node"]):
+        return found
+    try:
+        others = [
+            other.name for other in file.parent.iterdir() if other.name.startswith(f"{found['name']}{file.suffix}")
+        ]
+    except OSError:
+        return None
+    return found if others else None
 
 
 def _stem(file: Path) -> str:
@@ -154,14 +185,28 @@ def _job_of_folders(folders: Sequence[str]) -> str:
 
 def _is_one_of_many(name: str) -> bool:
     """Whether it is the name of a node, or of one process of a job."""
-    return bool(_NODE.match(_DOMAIN.sub("", name)) or _PROCESS.match(name))
+    return is_node_name(name) or bool(_PROCESS.match(name))
 
 
 def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
     own = _KERNEL_MARK.sub("", stem, count=1) if is_system else stem
-    if _NODE.match(own):
+    is_named_first = is_system and stem.startswith(own) and bool(_NUMBERED.match(own))
+    is_machine = is_named_first and not (_SYSTEM.search(own) or _DATE.search(own))
+    if NODE.match(own) or is_machine:
         return own
-    return next((name for name in reversed(folders) if _NODE.match(_DOMAIN.sub("", name))), "")
+    return next(filter(is_node_name, reversed(folders)), "")
+
+
+def _is_one_per_node(file: Path, stem: str) -> bool:
+    """Whether the folder of a job has one such file for each node: names that differ in their last part only."""
+    if not _NUMBERED.match(stem) or _NO_NODE.search(stem) or any(of(stem) for of in _NAME_NO_NODE):
+        return False
+    shared = _LAST_PART.sub("", stem)
+    try:
+        others = [other for other in file.parent.iterdir() if other.suffix == file.suffix and other != file]
+    except OSError:
+        return False
+    return shared != stem and any(_LAST_PART.sub("", _stem(other)) == shared for other in others)
 
 
 def _is_in_folder_of_node(file: Path, root: Path) -> bool:

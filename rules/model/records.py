@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
 import msgspec
 
@@ -16,6 +16,10 @@ class Position(msgspec.Struct, frozen=True, array_like=True, order=True, gc=Fals
     offset: int
 
 
+DEFAULT_CLUSTER: Final = "default"
+"""The cluster of lines that name none, unless the settings name one."""
+
+
 class Origin(msgspec.Struct, frozen=True):
     """Whose lines a plain file holds, as far as the lines don't say it themselves.
 
@@ -23,7 +27,8 @@ class Origin(msgspec.Struct, frozen=True):
     `rules.model.job_names`. It is empty for the log of a machine or a daemon (`is_system`). `is_of_a_job`: the file
     holds the lines of all tasks. `hosts` are the nodes of the tasks that srun labels, by task number, empty where
     unknown. `tasks_are_ranks` is false where a task starts several ranks. `log` is the file. `head_time_ns` is the time
-    of the first of its first lines that has one, None when none has.
+    of the first of its first lines that has one, None when none has. `cluster` is the only one that lines of the
+    other files name. `boot_ns` is when the kernel started whose messages it holds, if one of them says it; else 0.
     """
 
     job: str = ""
@@ -35,6 +40,8 @@ class Origin(msgspec.Struct, frozen=True):
     tasks_are_ranks: bool = True
     log: str = ""
     head_time_ns: int | None = None
+    cluster: str = ""
+    boot_ns: int = 0
 
     def node_of(self, task: int | None) -> str:
         """The node of a task, else that of the file; empty when it is unknown."""
@@ -62,7 +69,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text: str
     position: Position
     has_own_time: bool = True
-    cluster: str = "default"
+    cluster: str = DEFAULT_CLUSTER
     node: str = ""
     source: str = ""
     job: str = ""

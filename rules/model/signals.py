@@ -31,6 +31,9 @@ BOOT_RULE: Final = "machine.boot"
 POD_STOPPED_RULE: Final = "k8s.container_stopped"
 """The rule for Kubernetes' events that a pod was deleted."""
 
+POD_ASSIGNED_RULE: Final = "k8s.assigned"
+"""The rule for Kubernetes' scheduler that puts a pod on a node."""
+
 HANDLED_RULE: Final = "workers.handled"
 """The rule for lines in which a program says that it continues after an error."""
 

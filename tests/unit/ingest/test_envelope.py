@@ -9,7 +9,7 @@ import msgspec
 import orjson
 import pytest
 
-from epicenter.ingest.parse.envelope import check_envelope, parse, stated_time, text_of
+from epicenter.ingest.parse.envelope import check_envelope, may_state_time, parse, stated_time, text_of
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent, Origin
@@ -294,6 +294,36 @@ def test_the_fast_path_agrees_with_the_whole_parse(value: bytes) -> None:
 def test_a_line_without_a_time_happened_when_it_was_received() -> None:
     found = event(b"x")
     assert (found.event_time_ns, found.has_own_time) == (LATER_NS, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "boot_s", "second"),
+    [
+        pytest.param("[  605.250000] NVRM: Xid", 5, 610.25, id="kernel"),
+        pytest.param("<3>[  605.250000] NVRM: Xid", 5, 610.25, id="priority"),
+        pytest.param("[    0.000000] Linux version 6.8.0", 5, 5, id="first-line"),
+        pytest.param(f"{iso(7)} n1 kernel: [  605.250000] NVRM: Xid", 5, 7, id="time-in-the-line"),
+        pytest.param("NVRM: Xid [  605.250000] x", 5, None, id="uptime-inside"),
+        pytest.param("[  605.250000] NVRM: Xid", None, None, id="unknown-start"),
+        pytest.param("[99999999.250000] NVRM: Xid", 5, None, id="after-it-was-read"),
+    ],
+)
+def test_a_raw_line_of_a_kernel_whose_start_is_known_has_a_time(
+    line: str, boot_s: float | None, second: float | None
+) -> None:
+    origin = Origin(boot_ns=0 if boot_s is None else at(boot_s))
+    of_kernel = msgspec.structs.replace(record(line.encode()), origin=origin)
+    found = parse(of_kernel, "default").event
+    assert (found.event_time_ns, found.has_own_time) == ((LATER_NS, False) if second is None else (at(second), True))
+    assert stated_time(of_kernel) == (None if second is None else at(second))
+    assert second is None or may_state_time(line.encode())
+
+
+def test_a_line_of_docker_is_on_the_node_of_its_file_but_not_of_its_job() -> None:
+    value = {"log": "x\n", "stream": "stdout", "attrs": {"tag": "llama-worker-3|llama"}}
+    origin = Origin(job="7877", node="n5", log="n5/5e1f-json.log")
+    found = parse(msgspec.structs.replace(record(orjson.dumps(value)), origin=origin), "default").event
+    assert (found.node, found.job, found.pod) == ("n5", "llama", "llama-worker-3")
 
 
 def test_the_envelope_may_name_its_cluster() -> None:

@@ -29,3 +29,45 @@ def test_identities_are_forgotten_beyond_the_limit() -> None:
     for number in range(MAX_WRITERS + 1):
         identity_of({"host": f"n{number}"})
     assert len(identity._identity_by_fields) == 1
+
+
+@pytest.mark.parametrize(
+    ("attrs", "who"),
+    [
+        pytest.param({"job_id": "7877"}, ("7877", "", ""), id="job"),
+        pytest.param({"SLURM_JOB_ID": "7877"}, ("7877", "", ""), id="slurm"),
+        pytest.param({"training.kubeflow.org/job-name": "A"}, ("A", "", ""), id="label"),
+        pytest.param(
+            {"io.kubernetes.pod.name": "run7-worker-1", "io.kubernetes.container.name": "pytorch"},
+            ("", "run7-worker-1", "pytorch"),
+            id="pod",
+        ),
+        pytest.param({"tag": "llama-worker-3|llama"}, ("llama", "llama-worker-3", ""), id="tag"),
+        pytest.param({"tag": "llama-worker-3/5e1f/llama"}, ("llama", "llama-worker-3", ""), id="tag-with-an-id"),
+        pytest.param({"tag": "llama-worker-3|nvcr.io"}, ("", "llama-worker-3", ""), id="tag-with-an-image"),
+        pytest.param({"tag": "llama-worker-3"}, ("", "llama-worker-3", ""), id="tag-of-one-name"),
+        pytest.param(
+            {"tag": "llama-worker-3|llama", "job_id": "7877"}, ("7877", "llama-worker-3", ""), id="tag-and-job"
+        ),
+    ],
+)
+def test_docker_s_attributes_name_the_job_and_the_pod(attrs: dict[str, str], who: tuple[str, str, str]) -> None:
+    found = identity_of({"log": "x\n", "stream": "stdout", "attrs": attrs})
+    assert (found.job, found.pod, found.container) == who
+    assert (found.is_of_docker, found.is_in_pod) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "job"),
+    [
+        pytest.param({"_SYSTEMD_CGROUP": "/system.slice/slurmstepd.scope/job_7877/step_0/user"}, "7877", id="slurm"),
+        pytest.param({"_SYSTEMD_CGROUP": "/slurm/uid_1000/job_7877"}, "7877", id="cgroup-version-1"),
+        pytest.param({"_SYSTEMD_UNIT": "train-job-7877.service"}, "7877", id="unit"),
+        pytest.param({"_SYSTEMD_CGROUP": "/system.slice/job_7877", "job": "A"}, "A", id="stated-job"),
+        pytest.param({"_SYSTEMD_CGROUP": "/system.slice/cronjob_7877/x"}, "", id="another-word"),
+        pytest.param({"_SYSTEMD_UNIT": "train-job-7877b.service"}, "", id="no-number"),
+        pytest.param({"_SYSTEMD_UNIT": "sshd.service"}, "", id="daemon"),
+    ],
+)
+def test_a_cgroup_of_systemd_names_the_job(fields: dict[str, str], job: str) -> None:
+    assert identity_of({"MESSAGE": "x", "_HOSTNAME": "n1"} | fields).job == job

@@ -6,7 +6,7 @@ import pytest
 
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of_ends, with_first_lines
 from epicenter.rules.model.records import Origin
-from tests.support.logs import START_NS
+from tests.support.logs import START_NS, at
 
 FILE_ORIGIN = Origin(job="log:train", log="train.log")
 TORCHRUN = "0: W0302 09:00:01.399000 201 torch/distributed/run.py:774] \n1: x\n"
@@ -130,3 +130,26 @@ def test_the_only_host_that_lines_name_is_the_node(tmp_path: Path) -> None:
 def test_the_node_of_an_unnamed_task_is_that_of_the_file() -> None:
     origin = Origin(node="n9", hosts=("n1", ""))
     assert [origin.node_of(task) for task in (None, 0, 1, 2)] == ["n9", "n1", "n9", "n9"]
+
+
+CLOCK_SET = "[    2.500000] rtc_cmos 00:01: setting system clock to 2026-03-02T09:00:02 UTC (1772442002)\n"
+XID = "[  605.250000] NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "boot_s"),
+    [
+        pytest.param(f"[    0.000000] Linux version 6.8.0\n{CLOCK_SET}{XID}", -0.5, id="once"),
+        pytest.param(f"<6>{CLOCK_SET}{XID}", -0.5, id="with-priorities"),
+        pytest.param(CLOCK_SET + XID + CLOCK_SET, None, id="two-starts"),
+        pytest.param(XID, None, id="never"),
+        pytest.param(f"n1 kernel: {CLOCK_SET}", None, id="behind-a-prefix"),
+        pytest.param("[    2.500000] systemd[1]: setting system clock soon\n", None, id="no-time"),
+    ],
+)
+def test_a_kernel_that_sets_its_clock_once_names_the_time_of_its_start(
+    tmp_path: Path, text: str, boot_s: float | None
+) -> None:
+    origin = origin_of_log(tmp_path, text, Origin(is_system=True))
+    assert origin.boot_ns == (0 if boot_s is None else at(boot_s))
+    assert boot_s is None or origin.head_time_ns == at(boot_s)

@@ -48,6 +48,8 @@ def test_the_job_is_read_from_the_nearest_name(path: str, job: str) -> None:
         ("night/node0007/worker.log", "night"),
         ("night/attempt_0/3/stderr.log", "night"),
         ("night/logs/rank3.log", "night"),
+        ("0123.log", "0123"),
+        ("000017/train.log", "train"),
     ],
 )
 def test_without_a_job_the_lines_have_the_log_s_name(path: str, name: str) -> None:
@@ -68,6 +70,10 @@ def test_without_a_job_the_lines_have_the_log_s_name(path: str, name: str) -> No
         ("dgx-56.kern.log", "dgx-56"),
         ("dmesg-xid13.log", ""),
         ("dgx-56_dmesg.txt", "dgx-56"),
+        ("alpha7.dmesg", "alpha7"),
+        ("alpha7.kern.log", "alpha7"),
+        ("alpha.dmesg", ""),
+        ("r12n04/kern.log", "r12n04"),
         ("node0007/node0008.log", "node0008"),
         ("gpu-off-bus-1602/worker.log", ""),
         ("gpu3.log", ""),
@@ -144,3 +150,48 @@ def test_several_folders_with_the_log_of_one_job_are_its_nodes(tmp_path: Path, f
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert origin_of(tmp_path / files[0], tmp_path).node == node
+
+
+@pytest.mark.parametrize(
+    ("files", "who"),
+    [
+        pytest.param(["llama-7877-gpu-a-12.out"], ("7877", "gpu-a-12"), id="usual-name-of-a-node"),
+        pytest.param(["llama_7b-7877_r12n04.log"], ("7877", "r12n04"), id="rack-and-number"),
+        pytest.param(["llama-7877-alpha7.out", "llama-7877.out"], ("7877", "alpha7"), id="file-of-the-whole-job"),
+        pytest.param(["llama-7877-alpha7.out"], ("log:llama-7877-alpha7", ""), id="another-name"),
+        pytest.param(["llama-7877-alpha7.out", "llama-7877.log"], ("log:llama-7877-alpha7", ""), id="another-suffix"),
+        pytest.param(["run-2026-gpu-a-12.out"], ("log:run-2026-gpu-a-12", ""), id="year"),
+        pytest.param(["llama-0787-gpu-a-12.out"], ("log:llama-0787-gpu-a-12", ""), id="leading-zero"),
+    ],
+)
+def test_a_file_for_each_node_names_the_job_and_the_node(
+    tmp_path: Path, files: list[str], who: tuple[str, str]
+) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    origin = origin_of(tmp_path / files[0], tmp_path)
+    assert (origin.job, origin.node, origin.is_of_a_job) == (*who, False)
+
+
+@pytest.mark.parametrize(
+    ("files", "node"),
+    [
+        pytest.param(["alpha7.log", "alpha8.log"], "alpha7", id="numbers"),
+        pytest.param(["alpha-x7k2p1.log", "alpha-b9d3f2.log"], "alpha-x7k2p1", id="suffixes"),
+        pytest.param(["alpha7.log"], "", id="only-file"),
+        pytest.param(["node-pool-a7.log", "node-pool-b-8.log"], "", id="different-names"),
+        pytest.param(["alpha7.log", "alpha8.err"], "", id="another-suffix"),
+        pytest.param(["shard7.log", "shard8.log"], "", id="shards"),
+        pytest.param(["train_attempt7.log", "train_attempt8.log"], "", id="attempts"),
+        pytest.param(["run-7.log", "run-8.log"], "", id="runs"),
+        pytest.param(["alpha.log", "alpher.log"], "", id="no-number"),
+    ],
+)
+def test_files_of_a_job_that_differ_in_their_last_part_are_of_one_node_each(
+    tmp_path: Path, files: list[str], node: str
+) -> None:
+    (tmp_path / "job-7877").mkdir()
+    for name in files:
+        (tmp_path / "job-7877" / name).touch()
+    origin = origin_of(tmp_path / "job-7877" / files[0], tmp_path)
+    assert (origin.job, origin.node, origin.is_of_a_job) == ("7877", node, not node)

@@ -1,0 +1,61 @@
+"""Whose lines the files of a Ray session hold: `session_*/logs/worker-…-01000000-4711.err`, `job-driver-….log`.
+
+Source: Ray python/ray/_private/node.py, src/ray/core_worker, python/ray/dashboard/modules/job.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+_WORKER: Final = re.compile(r"worker-[0-9a-f]{56}-(?P<job>[0-9a-f]{8})-\d{1,10}\.(?:out|err)$")
+_DAEMON: Final = re.compile(r"(?:raylet|gcs_server|monitor)\.(?:out|err|log)$")
+_DRIVER: Final = re.compile(r"job-driver-(?P<id>[\w.-]{1,100})\.log$")
+_SESSION: Final = re.compile(r"session_")
+MAX_NODES: Final = 1024
+"""In the sessions of at most this many nodes, drivers are looked for."""
+
+
+def job_of_ray(file: Path) -> str:
+    """The job of a driver, worker or daemon of Ray; empty if the file is of none.
+
+    Workers know only the number that their cluster gave the job: its name is that of the only driver in the cluster,
+    if its log is in the session of this node or of a neighbour. So it is for daemons.
+    """
+    if driver := _DRIVER.match(file.name):
+        return driver["id"]
+    worker = _WORKER.match(file.name)
+    if not (worker or is_daemon_of_ray(file)) or not _is_in_session(file):
+        return ""
+    drivers = _drivers(file.parent)
+    if len(drivers) == 1:
+        return drivers.pop()
+    return f"ray-{worker['job']}" if worker else ""
+
+
+def is_daemon_of_ray(file: Path) -> bool:
+    """Whether it is the log of a service of Ray on a node, in the folder of its session."""
+    return bool(_DAEMON.match(file.name)) and _is_in_session(file)
+
+
+def _is_in_session(file: Path) -> bool:
+    return bool(_SESSION.match(file.parent.parent.name))
+
+
+def _drivers(logs: Path) -> set[str]:
+    """The names of the jobs whose drivers log in the same folders of this node, or of others."""
+    session = Path(logs.parent.name, logs.name)
+    nodes = [logs.parent.parent, *_neighbours(logs.parent.parent)]
+    try:
+        found = [file.name for node in nodes for file in (node / session).glob("job-driver-*.log")]
+    except OSError:
+        return set()
+    return {driver["id"] for name in found if (driver := _DRIVER.match(name))}
+
+
+def _neighbours(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.parent.iterdir())[:MAX_NODES]
+    except OSError:
+        return []
