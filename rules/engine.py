@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from epicenter.rules.cause.processes import NAMES_PROCESSES, with_owner
+from epicenter.rules.cause.exceptions import is_uncaught
+from epicenter.rules.cause.processes import foreign, may_be_foreign, serves_the_cluster, with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
 from epicenter.rules.cause.suspects import WAITING_CLASSES
 from epicenter.rules.correlate.keys import is_of_lost_pod
@@ -34,11 +35,20 @@ from epicenter.rules.model.heartbeats import EXIT, Advanced, Heartbeat, PhaseBeg
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
-from epicenter.rules.model.signals import ENDS, ERRORS, HANDLED_RULE, POD_STOPPED_RULE, QUIET_ROLES, Signal
+from epicenter.rules.model.signals import (
+    ENDS,
+    ERRORS,
+    HANDLED_RULE,
+    POD_ASSIGNED_RULE,
+    POD_STOPPED_RULE,
+    QUIET_ROLES,
+    Signal,
+)
 from epicenter.rules.model.times import END_NS
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.rules.placement.completion import completed, is_named_by_slurm
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.placement.completion import POD_FIELD, completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
 from epicenter.rules.report.changes import ChangedIncidents
 
@@ -215,7 +225,15 @@ class Engine:
 
     def _date(self, read_until_ns: int) -> None:
         """Add the matches without a time whose time is certain by now."""
-        self.add(self._undated.release(self._waiting_signals, read_until_ns))
+        self.add(self._undated.release(self._waiting_signals, read_until_ns, self._ended_ns))
+
+    def _ended_ns(self, match: Match) -> int:
+        """When the job of a match wrote its last line, if the match reports the end of the job or of a process."""
+        signal = signal_of(self._rules, match)
+        ends_its_process = signal.failure_class in vocabulary().ends_its_process or is_uncaught(signal)
+        if not (signal.job and (signal.role == "finished" or ends_its_process)):
+            return 0
+        return self._waiting.newest_ns_of(signal.cluster, signal.job)
 
     def _waiting_signals(self) -> list[Signal]:
         return [signal_of(self._rules, match) for match in filter(self._is_known, self._waiting.matches())]
@@ -266,7 +284,9 @@ class Engine:
         of_line = self._with_host(signal_of(self._rules, match))
         signal = completed(of_line, placement, match.event.pod)
         signal = signal if signal.node == of_line.node else self._with_host(signal)
-        if signal.source in NAMES_PROCESSES and placement.by_job:
+        if serves_the_cluster(signal):
+            signal = foreign(signal)
+        elif may_be_foreign(signal) and placement.by_job:
             signal = with_owner(signal, correlator.jobs_of, placement.pids_of, liveness.has_logged)
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)
@@ -293,6 +313,8 @@ class Engine:
             self._state.liveness.process(
                 PhaseBegan(signal.event_time_ns, signal.cluster, signal.job, signal.node, phase=EXIT)
             )
+        if signal.rule == POD_ASSIGNED_RULE and signal.node:
+            correlator.placement.pods.assign(signal.cluster, signal.fields.get(POD_FIELD, ""), signal.node)
         if signal.rule == HANDLED_RULE:
             correlator.forgive(signal)
         if is_boot(signal):
@@ -318,12 +340,16 @@ class Engine:
                 self._correlate(completed(signal, self._state.lifecycle.correlator.placement))
 
     def _on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> None:
-        if changed := self._state.lifecycle.correlator.on_placement(cluster, node, job, time_ns):
+        correlator = self._state.lifecycle.correlator
+        is_new = f"{cluster}/{job}" not in correlator.placement.by_job
+        if changed := correlator.on_placement(cluster, node, job, time_ns):
             self._mark_changed(changed)
+        for assigned in correlator.placement.pods.nodes_assigned_to(cluster, job) if is_new else ():
+            self._state.liveness.list_node(RankPlacement(time_ns, cluster, job, assigned, is_listed=True))
 
     def _place(self, signal: Signal, source: str) -> None:
         """The job runs on the signal's node; one that Slurm only names may not have logged."""
-        if not (signal.job and signal.node):
+        if not (signal.job and signal.node) or signal.is_foreign:
             return
         if is_named_by_slurm(signal):
             named = RankPlacement(signal.event_time_ns, signal.cluster, signal.job, signal.node, is_listed=True)

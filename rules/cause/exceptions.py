@@ -16,12 +16,15 @@ def is_uncaught(signal: Signal) -> bool:
     """Whether it is an exception that ended its process.
 
     `_distributed_excepthook` of PyTorch names the rank before each line. Any other traceback begins at the module that
-    was run, or in `runpy`; that of an exception which a function caught begins in this function.
+    was run, or in `runpy`; that of an exception which a function caught begins in this function. Python writes the
+    whole path of the module that it was started with: another one is of code that the program runs, as a model's
+    answer.
     """
     if signal.failure_class == "python-exception" and _UNCAUGHT.match(signal.text):
         return True
     first = _first_frame(signal)
-    return first is not None and (first["function"] == _MODULE or first["path"] == "<frozen runpy>")
+    is_of_program = first is not None and first["function"] == _MODULE and first["path"].startswith("/")
+    return is_of_program or (first is not None and first["path"] == "<frozen runpy>")
 
 
 def is_caught(signal: Signal) -> bool:

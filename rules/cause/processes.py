@@ -18,8 +18,16 @@ PidsOf = Callable[[str, str, str], Collection[int]]
 HasLogged = Callable[[str, str], bool]
 """Whether lines of a job have come, by cluster and job."""
 
-NAMES_PROCESSES: Final = ("kernel", "kubernetes")
-"""Sources whose lines name processes or pods, not only those of jobs."""
+_SOURCES: Final = ("kernel", "kubernetes", "scheduler")
+"""Sources whose lines name processes, pods or jobs, not only those whose logs are read."""
+
+_POD_FIELD, _NAMESPACE_FIELD = "pod", "namespace"
+_OF_SLURM: Final = "slurm-"
+_INFRASTRUCTURE: Final = re.compile(
+    r"(?:kube-(?:system|public|node-lease)|default-system|.*-system|.*-operator|monitoring|logging|observability"
+    r"|prometheus|grafana|loki|datadog|cert-manager|ingress(?:-\w+)?|argocd|flux|gatekeeper)$"
+)
+"""Namespaces whose pods serve the cluster, and are no jobs."""
 
 FOREIGN_SEVERITY: Final = "warning"
 """The most severe that the failure of a process outside the jobs can be: it opens no incident."""
@@ -40,16 +48,30 @@ _OF_THE_NODE: Final = re.compile(
 _SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
 
 
-def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, has_logged: HasLogged) -> Signal:
-    """The signal; if it is about a process or pod that is none of the jobs', marked so and at most a warning."""
+def may_be_foreign(signal: Signal) -> bool:
+    """Whether the line may be about a process, pod or job that is none of those whose logs are read."""
     if signal.failure_class not in vocabulary().of_process:
-        return signal
-    if signal.source == "kubernetes" and signal.job:
+        return False
+    is_reported = signal.source in _SOURCES or _POD_FIELD in signal.fields or signal.failure_class.startswith(_OF_SLURM)
+    return signal.source == "kernel" or (is_reported and not signal.log)
+
+
+def serves_the_cluster(signal: Signal) -> bool:
+    """Whether it is about a pod in a namespace of the cluster's own services."""
+    return bool(_INFRASTRUCTURE.match(signal.fields.get(_NAMESPACE_FIELD, "")))
+
+
+def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, has_logged: HasLogged) -> Signal:
+    """The signal, which may be foreign; if it is, marked so and at most a warning."""
+    if signal.job and (signal.source != "kernel" or _POD_FIELD in signal.fields):
         is_foreign = not has_logged(signal.cluster, signal.job)
     else:
-        is_foreign = signal.source in NAMES_PROCESSES and _is_foreign(signal, jobs_of(signal), pids_of)
-    if not is_foreign:
-        return signal
+        is_foreign = signal.source == "kernel" and _is_foreign(signal, jobs_of(signal), pids_of)
+    return foreign(signal) if is_foreign else signal
+
+
+def foreign(signal: Signal) -> Signal:
+    """The signal, as one about something that is none of the jobs."""
     severity = min(signal.severity, FOREIGN_SEVERITY, key=SEVERITIES.index)
     return msgspec.structs.replace(signal, severity=severity, is_foreign=True)
 

@@ -19,7 +19,7 @@ from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback
-from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.times import END_NS, NS_PER_S
 from epicenter.rules.packs.cause_model import CauseModel
 from epicenter.rules.packs.spec import EdgeSpec
 from epicenter.rules.packs.topology import KINDS, NO_TOPOLOGY, Topology
@@ -27,6 +27,7 @@ from epicenter.rules.packs.topology import KINDS, NO_TOPOLOGY, Topology
 OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
 REPEATED_WITHIN_NS = NS_PER_S
+AFTERWARDS_NS = 120 * NS_PER_S
 _STANDSTILL = ("hang", "straggler")
 MAX_EFFECTS = 3
 _RULED_OUT = (ReasonKind.SURVIVED, ReasonKind.CLEARED)
@@ -129,6 +130,7 @@ def rank(
     _weigh_past(candidates, past)
     _weigh_cut_tracebacks(candidates)
     _weigh_idle_warnings(candidates)
+    _weigh_afterwards(candidates)
     unexplained = [
         candidate
         for candidate in candidates
@@ -288,6 +290,22 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
         if not candidate.explains and candidate.signal.role != "teardown":
             candidate.is_idle = True
             candidate.weigh(ReasonKind.IDLE_WARNING)
+
+
+def _weigh_afterwards(candidates: Sequence[Candidate]) -> None:
+    """What a kernel reports long after the job's own errors, and what explains none of them, is another matter."""
+    failed = [candidate.signal for candidate in candidates if not candidate.is_idle and _is_of_a_job(candidate.signal)]
+    first_ns = min((signal.event_time_ns for signal in failed), default=END_NS)
+    for candidate in candidates:
+        signal = candidate.signal
+        is_late = signal.source == "kernel" and signal.onset_ns > first_ns + AFTERWARDS_NS
+        if is_late and not (candidate.explains or candidate.is_idle):
+            candidate.is_idle = True
+            candidate.weigh(ReasonKind.AFTERWARDS)
+
+
+def _is_of_a_job(signal: Signal) -> bool:
+    return signal.source != "kernel" and signal.severity in ERRORS
 
 
 def _past(signals: Sequence[Signal], survival: Survival) -> dict[str, ReasonKind]:

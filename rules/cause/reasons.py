@@ -29,6 +29,7 @@ class ReasonKind(StrEnum):
     OUTLASTED = "outlasted"
     CUT_TRACEBACK = "cut-traceback"
     IDLE_WARNING = "idle-warning"
+    AFTERWARDS = "afterwards"
     NODE_NAMED_ELSEWHERE = "node-named-elsewhere"
     KERNEL = "kernel"
     EXPLAINS = "explains"

@@ -13,6 +13,7 @@ from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.correlate.attempts import Attempt, Attempts
 from epicenter.rules.correlate.correlator import Correlator
 from epicenter.rules.correlate.keys import JOB
+from epicenter.rules.correlate.pending import is_in_passing
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step
@@ -168,7 +169,7 @@ def _pending_until_ns(incident: IncidentState, next_expected: NextExpected) -> i
 
 def _has_outlasted(incident: IncidentState, now_ns: int, next_expected: NextExpected) -> bool:
     """Whether one of its jobs, whose steps no rule knows, still writes long after the newest error that it caught."""
-    are_caught = all(map(is_caught, incident.signals()))
+    are_caught = all(is_caught(signal) or is_in_passing(signal) for signal in incident.signals())
     is_quiet = incident.last_seen_ns + OUTLASTED_NS <= now_ns
     return are_caught and is_quiet and _next_expected_ns(incident, next_expected) > now_ns
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 from epicenter.rules.cause.exceptions import is_uncaught
-from epicenter.rules.cause.survival import breaks_its_node
+from epicenter.rules.cause.survival import breaks_its_node, is_called_a_warning
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -24,14 +25,40 @@ _CLASSES: Final = (
 )
 _FAMILIES: Final = ("storage", "environment", "cuda", "memory", "serving")
 _SOURCES_OF_JOBS: Final = ("worker", "any", "")
+_FAMILIES_OF_NODES: Final = ("nvidia", "amd", "machine", "kernel")
+_OF_ANY_PROCESS: Final = ("unknown-death",)
+"""What a shell says of a program that it ran, which may be any."""
+
+_TRIES: Final = re.compile(
+    r"(?i)\b(?:attempt|retry|try|restart) {0,2}#?(?P<now>\d{1,4})(?: ?/ ?| of )(?P<most>\d{1,4})\b"
+    r"|\b(?:retrying|will retry|trying again|try(?:ing)? again|reading again)\b"
+)
 
 
 def is_soft(signal: Signal) -> bool:
     """Whether a job may well survive it."""
+    if is_in_passing(signal):
+        return True
     if is_of_a_node(signal):
         return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
     is_of_a_job = signal.source in _SOURCES_OF_JOBS and signal.severity != "critical"
     return is_of_a_job and _is_of_a_program(signal.failure_class)
+
+
+def is_in_passing(signal: Signal) -> bool:
+    """Whether a program reports it and means to continue: as a warning, before it tries again; or a job's own log has
+    what only a kernel can find, as a text that a model writes, or the end of any program that a script runs.
+    """
+    is_of_job = bool(signal.job) and signal.position is not None and (signal.source != "kernel" or signal.log != "")
+    failure_class, known = signal.failure_class, vocabulary()
+    is_of_kernel = known.family(failure_class) in _FAMILIES_OF_NODES and not known.is_latent(failure_class)
+    is_unlikely = is_of_kernel or failure_class in _OF_ANY_PROCESS
+    return is_of_job and (is_unlikely or is_called_a_warning(signal) or _is_tried_again(signal.text))
+
+
+def _is_tried_again(text: str) -> bool:
+    found = _TRIES.search(text)
+    return found is not None and (not found["now"] or int(found["now"]) < int(found["most"]))
 
 
 def is_of_a_node(signal: Signal) -> bool:
@@ -59,6 +86,7 @@ def is_hard(signal: Signal) -> bool:
 
 @cache
 def _is_of_a_program(failure_class: str) -> bool:
-    known = vocabulary()
-    is_survivable = failure_class in _CLASSES or known.family(failure_class) in _FAMILIES
-    return is_survivable and not known.is_latent(failure_class) and failure_class not in known.ends_its_process
+    known, family = vocabulary(), vocabulary().family(failure_class)
+    is_survivable = failure_class in _CLASSES or family in _FAMILIES
+    lasts = known.is_latent(failure_class) and family != "storage"
+    return is_survivable and not lasts and failure_class not in known.ends_its_process

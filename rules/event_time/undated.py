@@ -18,6 +18,8 @@ AT_ONCE_NS: Final = 60 * NS_PER_S
 """A job whose process fails ends, or reports more failures, within this time."""
 
 Job = tuple[str, str]
+EndedNs = Callable[[Match], int]
+"""When the job ended whose process a match reports as ended; 0 if it reports none."""
 
 
 class Undated(NamedTuple):
@@ -52,11 +54,11 @@ class UndatedMatches:
             self._waiting.append(undated)
         return undated.is_uncertain
 
-    def release(self, signals: Callable[[], Iterable[Signal]], read_until_ns: int) -> list[Match]:
+    def release(self, signals: Callable[[], Iterable[Signal]], read_until_ns: int, ended_ns: EndedNs) -> list[Match]:
         """Remove and return those whose time is certain once everything up to then was read."""
         if not self._waiting:
             return []
-        matches, self._waiting = settled(self._waiting, signals(), read_until_ns)
+        matches, self._waiting = settled(self._waiting, signals(), read_until_ns, ended_ns)
         return matches
 
 
@@ -66,12 +68,13 @@ class _Failure(NamedTuple):
 
 
 def settled(
-    undated: Iterable[Undated], signals: Iterable[Signal], read_until_ns: int
+    undated: Iterable[Undated], signals: Iterable[Signal], read_until_ns: int, ended_ns: EndedNs = lambda match: 0
 ) -> tuple[list[Match], list[Undated]]:
     """The matches with a time that nothing read after `read_until_ns` changes, and those that still wait.
 
     A match has the time at which its job first failed, if that was between the two lines with times. One with a failure
-    of its job soon after the line before it keeps that line's time. `signals` have times.
+    of its job soon after the line before it keeps that line's time. `signals` have times. One that ended its process,
+    in a job without any failure that has a time, came when the job ended.
     """
     failures, ends_ns = _failures_and_ends(signals)
     matches: list[Match] = []
@@ -86,7 +89,9 @@ def settled(
         job, time_ns = (event.cluster, event.job), event.event_time_ns
         at_once_ns = time_ns + AT_ONCE_NS
         if latest_ns <= read_until_ns or (at_once_ns <= read_until_ns and _fails(failures[job], time_ns, at_once_ns)):
-            event = msgspec.structs.replace(event, event_time_ns=failed_ns(job, time_ns, latest_ns) or time_ns)
+            ended = ended_ns(match) if latest_ns == END_NS and not failures[job] else 0
+            dated_ns = failed_ns(job, time_ns, latest_ns) or max(time_ns, ended)
+            event = msgspec.structs.replace(event, event_time_ns=dated_ns)
             matches.append(msgspec.structs.replace(match, event=event))
         else:
             waiting.append(Undated(match, latest_ns))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from epicenter.rules.event_time.ordering import Order
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
-from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
 from epicenter.rules.model.records import Match, RankPlacement
 
 Input = Match | Heartbeat | RankPlacement
@@ -41,6 +41,13 @@ class WaitingList:
     def newest_ns(self) -> int:
         """The newest event time that waits; 0 if nothing waits."""
         return max(map(_time_ns, self._waiting), default=0)
+
+    def newest_ns_of(self, cluster: str, job: str) -> int:
+        """The newest step of a job that waits, else its newest heartbeat; 0 if none waits."""
+        heartbeats = [arrived for *_, arrived in self._waiting if not isinstance(arrived, Match | RankPlacement)]
+        of_job = [heartbeat for heartbeat in heartbeats if (heartbeat.cluster, heartbeat.job) == (cluster, job)]
+        steps = [heartbeat for heartbeat in of_job if isinstance(heartbeat, Step | Advanced)]
+        return max((heartbeat.event_time_ns for heartbeat in steps or of_job), default=0)
 
     def matches(self) -> list[Match]:
         """The matches that wait, in the order in which they came."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.heartbeats import AFTER, CHECKPOINT
+from epicenter.rules.model.heartbeats import AFTER, CHECKPOINT, SERVING
 from epicenter.rules.model.times import NS_PER_S
 
 MAX_KEPT_PACES: Final = 20
@@ -30,6 +30,9 @@ EVEN_SAVES: Final = 2
 MIN_SLACK_NS: Final = 15 * NS_PER_S
 MIN_SILENCE_NS: Final = 120 * NS_PER_S
 """Silence alone makes no job hang sooner, unless a line reported a root cause: programs pause for a minute."""
+
+IDLE_NS: Final = 7 * 24 * 3600 * NS_PER_S
+"""A server may have no request for this long."""
 
 PHASE_NS: Final = 600 * NS_PER_S
 ANNOUNCED_NS: Final = 1800 * NS_PER_S
@@ -247,7 +250,9 @@ class JobProgress(msgspec.Struct):
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
-            allowed_ns = PHASE_NS if self.phase.startswith(AFTER) else ANNOUNCED_NS
+            allowed_ns = IDLE_NS if self.phase == SERVING and self.is_counted else ANNOUNCED_NS
+            if self.phase.startswith(AFTER):
+                allowed_ns = PHASE_NS
             waits.append(self.phase_ns - self.last_step_ns + allowed_ns)
             waits.append(2 * self.longest_by_phase_ns.get(self._phase_name, 0))
         stride = self.usual_stride

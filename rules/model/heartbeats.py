@@ -16,6 +16,9 @@ import msgspec
 CHECKPOINT: Final = "checkpoint"
 """The phase that a checkpoint begins."""
 
+SERVING: Final = "serving"
+"""The phase of a server that answers requests; it logs nothing while it has none."""
+
 EVALUATION: Final = "evaluation"
 """The phase of lines whose step is one of an evaluation, or the training step that is evaluated."""
 

@@ -27,6 +27,7 @@ Phase = Literal[
     "evaluation",
     "compile",
     "profile",
+    "serving",
     "startup",
     "cut",
     "exit",

@@ -22,7 +22,7 @@ class Vocabulary:
 
     `latent` classes stay although the job trains on. `of_process` are what the kernel reports about one process,
     `ends_its_process` what no rank survives.
-    `intended` are what a scheduler does to a job as configured, where nothing failed.
+    `intended` are ends of a job that its user wanted, or the scheduler as configured.
     """
 
     family_by_class: dict[str, str]

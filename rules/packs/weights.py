@@ -21,6 +21,7 @@ EvidenceName = Literal[
     "outlasted",
     "cut-traceback",
     "idle-warning",
+    "afterwards",
     "node-named-elsewhere",
     "kernel",
     "explains",

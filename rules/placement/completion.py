@@ -35,9 +35,10 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     If a line names nodes in a list (`node[0001,0003]`), its node is the first of them. If a line without a rank names a
     single task of srun or JAX (`task:7`), that is its rank, unless launchers start the ranks.
     """
+    is_about_another = not pod or signal.source == "kubernetes"
     pod = pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]
     if pod and not signal.job:
-        signal = msgspec.structs.replace(signal, job=_job_of_pod(signal, pod, placement))
+        signal = msgspec.structs.replace(signal, job=_job_of_pod(signal, pod, placement, is_about_another))
     node, rank = _named_node(signal, placement), signal.rank
     if pod and not node:
         node = placement.pods.node_of(signal.cluster, pod)
@@ -61,10 +62,12 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     return msgspec.structs.replace(signal, node=node, rank=rank, fields=fields)
 
 
-def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
-    """The job of the pod; for an event about a pod without lines, the job in its name, a known one if possible."""
+def _job_of_pod(signal: Signal, pod: str, placement: Placement, is_about_another: bool) -> str:
+    """The job of the pod; of one that a line from elsewhere is about, and that has no lines, the job in its name, if
+    possible a known one.
+    """
     job = placement.pods.job_of(signal.cluster, pod)
-    if job or signal.source != "kubernetes":
+    if job or not is_about_another:
         return job
     return placement.job_named_in(signal.cluster, pod) or job_in_name(pod)
 

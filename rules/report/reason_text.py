@@ -25,6 +25,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.EXPLAINS: "it explains {failure_class}: {why}",
     ReasonKind.SHARED_EXPLANATION: "it was logged together with a line that is explained",
     ReasonKind.IDLE_WARNING: "it is a warning that explains none of the failures",
+    ReasonKind.AFTERWARDS: "it began after the job had failed, and explains nothing",
     ReasonKind.EARLIEST: "it began before every other unexplained signal",
     ReasonKind.SURVIVED: "its job completed further steps after it",
     ReasonKind.NAMED_BY_PEERS: "{accusers} this node as the one that failed",

@@ -108,12 +108,15 @@ def _severity(state: IncidentState, root: Signal) -> str:
 
 
 def _hurts_a_job(state: IncidentState) -> bool:
-    """Whether it is more than what a node reports and jobs may survive, or a node without a job that boots."""
-    return any(signal.severity in ERRORS and not _is_harmless(signal, state.jobs) for signal in state.signals())
+    """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots."""
+    errors = (signal for signal in state.signals() if signal.severity in ERRORS)
+    return any(not (_is_harmless(signal, state.jobs) or state.survival(signal)) for signal in errors)
 
 
 def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
-    return (is_of_a_node(signal) and is_soft(signal)) or (signal.failure_class == REBOOT_CLASS and not jobs)
+    is_of_node_only = is_of_a_node(signal) and not signal.job
+    is_intended = signal.failure_class in vocabulary().intended
+    return is_intended or (is_of_node_only and is_soft(signal)) or (signal.failure_class == REBOOT_CLASS and not jobs)
 
 
 def ranked_signals(

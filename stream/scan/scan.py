@@ -40,7 +40,8 @@ _HOUR_NS = 3600 * NS_PER_S
 class ScanResult:
     """The results of a batch. `records = matched + quiet + dead`, exactly: an oversized record counts as dead, even if
     its head matches. `newest_ns` is None without any time. `observed` are matches that report no failure, for windows
-    that watch them. `latest_ns_by_match`: when errors of a recording that state no time were written at the latest.
+    that watch them. `latest_ns_by_match`: when errors and ends that state no time were written at the latest, in a
+    recording.
     `redactions` are the kinds of the secrets removed.
     """
 
@@ -175,7 +176,8 @@ class BatchScanner:
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     match = _match(hit, event, record.block if hit.is_failure else ())
                     scanned.matches.append(match)
-                    if hit.rule.spec.severity in ERRORS and (latest_ns := times.latest_ns(record.number, event)):
+                    may_end = hit.rule.spec.severity in ERRORS or hit.rule.spec.role == "finished"
+                    if may_end and (latest_ns := times.latest_ns(record.number, event)):
                         scanned.latest_ns_by_match[match.match_id] = latest_ns
                 elif hit.rule.spec.id in self._observed:
                     scanned.observed.append(_match(hit, event, ()))

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from epicenter.rules.cause.processes import with_owner
+from epicenter.rules.cause.processes import may_be_foreign, serves_the_cluster, with_owner
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import Match
@@ -18,6 +18,8 @@ from tests.support.signals import a_match, a_signal, alive
 
 
 def owned(signal: Signal, jobs: Collection[str] = (), logged: Collection[str] = ()) -> Signal:
+    if not may_be_foreign(signal):
+        return signal
     return with_owner(signal, lambda _: set(jobs), lambda cluster, job, node: (), lambda cluster, job: job in logged)
 
 
@@ -75,6 +77,73 @@ def test_an_event_about_a_pod_is_foreign_if_its_job_never_logged(failure_class: 
 )
 def test_other_lines_about_pods_keep_their_severity(signal: Signal) -> None:
     assert owned(signal) is signal
+
+
+POD = {"pod": "grafana-5c9f7d4b6-x2v4q"}
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "more", "expected"),
+    [
+        pytest.param("segfault", {"source": "kernel"}, True, id="kernel"),
+        pytest.param("segfault", {"source": "kernel", "log": "kern.log"}, True, id="kernel-in-a-file"),
+        pytest.param("xid-94", {"source": "kernel"}, True, id="contained-memory-error"),
+        pytest.param("xid-79", {"source": "kernel"}, False, id="broken-gpu"),
+        pytest.param("k8s-evicted", {"source": "kubernetes"}, True, id="event"),
+        pytest.param("container-runtime-fail", {"source": "kubernetes"}, True, id="event-about-a-container"),
+        pytest.param("k8s-crashloop", {"source": "any", "fields": POD}, True, id="kubelet"),
+        pytest.param("k8s-crashloop", {"source": "any"}, False, id="no-pod"),
+        pytest.param("k8s-crashloop", {"source": "any", "fields": POD, "log": "train.log"}, False, id="log-of-a-job"),
+        pytest.param("slurm-oom", {"source": "scheduler"}, True, id="scheduler"),
+        pytest.param("slurm-time-limit", {"source": "any"}, True, id="slurm-elsewhere"),
+        pytest.param("slurm-time-limit", {"source": "any", "log": "slurm-7877.out"}, False, id="slurm-in-a-job-s-log"),
+        pytest.param("slurm-node-fail", {"source": "scheduler"}, False, id="node"),
+        pytest.param("python-exception", {"source": "scheduler"}, False, id="another-class"),
+    ],
+)
+def test_a_line_may_be_foreign_if_its_source_names_processes_pods_or_jobs(
+    failure_class: str, more: dict[str, Any], expected: bool
+) -> None:
+    assert may_be_foreign(a_signal(failure_class, 5, "n1", "A", **more)) is expected
+
+
+@pytest.mark.parametrize("logged", [{"A"}, {"B"}], ids=["it", "another"])
+@pytest.mark.parametrize(
+    ("failure_class", "more"),
+    [
+        pytest.param("slurm-oom", {"source": "scheduler"}, id="slurm"),
+        pytest.param("slurm-exit-nonzero", {"source": "any"}, id="slurm-elsewhere"),
+        pytest.param("k8s-crashloop", {"source": "any", "fields": POD}, id="pod-in-a-line"),
+        pytest.param("cgroup-oom-kill", {"source": "kernel", "fields": POD}, id="pod-in-a-line-of-the-kernel"),
+    ],
+)
+def test_a_line_about_a_job_that_never_logged_is_foreign(
+    failure_class: str, more: dict[str, Any], logged: set[str]
+) -> None:
+    found = owned(a_signal(failure_class, 5, "n1", "A", severity="critical", **more), logged=logged)
+    has_logged = "A" in logged
+    assert (found.is_foreign, found.severity) == (not has_logged, "critical" if has_logged else "warning")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "expected"),
+    [
+        ("kube-system", True),
+        ("kube-public", True),
+        ("gpu-operator", True),
+        ("longhorn-system", True),
+        ("monitoring", True),
+        ("ingress-nginx", True),
+        ("ml", False),
+        ("systems-research", False),
+        ("monitoring-models", False),
+        ("default", False),
+        ("", False),
+    ],
+)
+def test_the_namespace_of_a_pod_shows_whether_it_serves_the_cluster(namespace: str, expected: bool) -> None:
+    assert serves_the_cluster(a_signal("k8s-crashloop", 5, fields={"namespace": namespace})) is expected
+    assert not serves_the_cluster(a_signal("k8s-crashloop", 5))
 
 
 def an_event(second: float, reason: str, message: str, about: dict[str, str]) -> bytes:
@@ -149,3 +218,28 @@ def test_a_killed_program_is_foreign_only_where_a_job_is_known(has_a_job: bool) 
         engine.add([], [alive(1, "A", "n1")])
     found = engine.flush()
     assert [incident.severity for incident in found] == ([] if has_a_job else ["warning"])
+
+
+@pytest.mark.parametrize(
+    ("job", "opened"), [("run7", ["slurm-oom"]), ("7878", [])], ids=["of-a-job-that-logs", "of-another-job"]
+)
+def test_a_failure_that_slurm_reports_opens_an_incident_only_for_a_job_that_logs(job: str, opened: list[str]) -> None:
+    found = incidents_of(more=[a_match("slurm.oom", 100, "n1", job, source="scheduler")])
+    assert [incident.failure_class for incident in found] == opened
+
+
+@pytest.mark.parametrize(
+    ("namespace", "opened"), [("ml", ["k8s-crashloop"]), ("kube-system", [])], ids=["of-a-job", "of-the-cluster"]
+)
+def test_a_pod_of_the_cluster_that_crashes_opens_no_incident_although_no_job_is_known(
+    namespace: str, opened: list[str]
+) -> None:
+    line = f"back-off 5m0s restarting failed container=main pod=p-x7k2p_{namespace}(5e1f)"
+    engine = Engine(the_rules())
+    engine.add(a_scanner().scan(batch([f"{iso(100)} n1 kubelet[812]: CrashLoopBackOff: {line}".encode()])).matches)
+    assert [incident.failure_class for incident in engine.flush()] == opened
+
+
+def test_a_foreign_line_does_not_place_its_job_on_the_node() -> None:
+    found = incidents_of(evicted("grafana-5c9f7d4b6-x2v4q"), more=[a_match("kernel.hard_lockup", 300, "n1")])
+    assert [incident.jobs for incident in found] == [("run7",)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.cause.ranking import CLOCK_SKEW_NS, Candidate, explains, rank
+from epicenter.rules.cause.reasons import ReasonKind
 from epicenter.rules.model.signals import Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.spec import EdgeSpec
@@ -51,6 +52,45 @@ def test_only_the_end_of_a_process_elsewhere_counts_although_a_driver_calls_it_a
     warned = a_signal(failure_class, 100, "n2", "A", text="2026-03-01 09:14:01,224 WARNING worker.py:1215 -- it died")
     best, _ = ranked(warned, a_signal("python-exception", 100, "n1", "A"))
     assert (best.signal is warned) is expected
+
+
+FAILED = a_signal("python-exception", 100, "n1", "A")
+
+
+@pytest.mark.parametrize(
+    ("failed", "later", "expected"),
+    [
+        pytest.param(FAILED, a_signal("nvme-timeout", 221, "n2", **XID), True, id="kernel"),
+        pytest.param(FAILED, a_signal("nvme-timeout", 220, "n2", **XID), False, id="two-minutes"),
+        pytest.param(FAILED, a_signal("nvme-timeout", 400, "n2", onset=150, **XID), False, id="earlier-onset"),
+        pytest.param(FAILED, a_signal("disk-full", 221, "n2", "A", role="root"), False, id="program"),
+        pytest.param(a_signal("edac-ce", 100, "n1"), a_signal("nvme-timeout", 221, "n2", **XID), True, id="daemon"),
+        pytest.param(
+            a_signal("xid-13", 100, "n1", **XID), a_signal("nvme-timeout", 221, "n2", **XID), False, id="only-kernels"
+        ),
+        pytest.param(
+            a_signal("python-exception", 100, "n1", "A", severity="warning"),
+            a_signal("nvme-timeout", 221, "n2", **XID),
+            False,
+            id="warning",
+        ),
+    ],
+)
+def test_what_a_kernel_reports_two_minutes_after_a_job_s_error_and_explains_nothing_is_not_its_cause(
+    failed: Signal, later: Signal, expected: bool
+) -> None:
+    found = ranked(failed, later)
+    (reasons,) = [candidate.reasons for candidate in found if candidate.signal is later]
+    assert (ReasonKind.AFTERWARDS in [reason.kind for reason in reasons]) is expected
+    assert not expected or found[0].signal is failed
+
+
+def test_what_a_kernel_reports_after_a_job_s_error_counts_if_it_explains_a_later_one() -> None:
+    broken = a_signal("xid-79", 300, "n2", **XID)
+    found = ranked(FAILED, broken, a_signal("nccl-timeout", 900, "n1", "A", onset=301))
+    (of_broken,) = [candidate for candidate in found if candidate.signal is broken]
+    assert of_broken.explains
+    assert ReasonKind.AFTERWARDS not in [reason.kind for reason in of_broken.reasons]
 
 
 @pytest.mark.parametrize(("log", "expected"), [("", True), ("train.log", False)])

@@ -91,7 +91,7 @@ def test_a_checkpoint_before_the_next_report_leaves_time_to_survive_an_exception
 
 
 def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_explains(engine: Engine) -> None:
-    engine.add([an_xid(79, 52, "n1", job="A")], [*steps(0, 11, 0), *steps(11, 4, 55)])
+    engine.add([an_xid(79, 52, "n1", source="kernel")], [*steps(0, 11, 0), *steps(11, 4, 55)])
     (resolved,) = engine.advance(at(80))
     engine.add([a_timeout(680, "n2", "A", 8)])
     (again,) = engine.advance(at(700))
@@ -110,7 +110,7 @@ def test_what_ends_the_job_a_minute_after_progress_resolved_an_incident_reopens_
 def test_a_flapping_incident_stays_open_until_it_is_quiet(engine: Engine) -> None:
     for number in range(REOPENED_TO_FLAP + 1):
         start_s = 100 * number
-        engine.add([an_xid(94, start_s, "n1", job="A")], steps(10 * number, 5, start_s + 1))
+        engine.add([an_xid(94, start_s, "n1", source="kernel")], steps(10 * number, 5, start_s + 1))
     (flapping,) = engine.advance(at(600))
     assert (flapping.status, history_of(flapping)[-1]) == ("open", "reopened: xid-94 on n1, GPU 0000:9a:00")
     (resolved,) = engine.advance(at(3000) + RESOLVE_AFTER_NS)

@@ -9,6 +9,7 @@ import pytest
 from epicenter.rules.cause.exceptions import is_uncaught
 from epicenter.rules.correlate.pending import is_of_a_node, is_soft
 from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.model.records import Position
 from epicenter.rules.model.signals import Signal
 from tests.support.logs import a_scanner, batch, iso, journald, the_rules, vector
 from tests.support.signals import a_signal
@@ -36,6 +37,52 @@ def test_an_error_of_a_program_is_soft_if_its_process_may_live_on(failure_class:
     assert is_soft(a_signal(failure_class, 5, job="A")) is expected
     assert not is_soft(a_signal(failure_class, 5, job="A", severity="critical"))
     assert not is_soft(a_signal(failure_class, 5, job="A", source="scheduler"))
+
+
+WARNED = "2026-03-02 09:00:05,113 WARNING reader.py:40 -- read timed out"
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "text", "expected"),
+    [
+        pytest.param("storage-timeout", WARNED, True, id="warning"),
+        pytest.param("storage-timeout", WARNED.replace("WARNING", "ERROR"), False, id="error"),
+        pytest.param("ray-worker-died", WARNED, False, id="warning-of-an-ended-process"),
+        pytest.param("nccl-error", "connect failed, attempt 1/3", True, id="first-of-three-attempts"),
+        pytest.param("nccl-error", "connect failed, attempt 3/3", False, id="last-of-three-attempts"),
+        pytest.param("nccl-error", "connect failed (retry 2 of 5)", True, id="retry-with-words"),
+        pytest.param("nccl-error", "connect failed, Retry #5 of 5", False, id="last-retry-with-words"),
+        pytest.param("nccl-error", "connect failed, retrying in 5 s", True, id="retrying"),
+        pytest.param("nccl-error", "connect failed, will retry", True, id="will-retry"),
+        pytest.param("nccl-error", "connect failed, no retries left", False, id="no-retry"),
+        pytest.param("nccl-error", "entry 1/3 failed", False, id="another-fraction"),
+        pytest.param("xid-79", "NVRM: Xid (PCI:0000:9a:00): 79", True, id="kernel-s-text-about-a-gpu"),
+        pytest.param("mce-uncorrected", "mce: [Hardware Error]", True, id="kernel-s-text-about-a-machine"),
+        pytest.param("segfault", "python3[7]: segfault at 0", True, id="kernel-s-text-about-a-process"),
+        pytest.param("unknown-death", "train.sh: line 3: 41 Killed  tar xf data.tar", True, id="killed"),
+    ],
+)
+def test_a_severe_error_in_a_job_s_log_is_soft_if_its_program_continues_or_only_a_kernel_finds_it(
+    failure_class: str, text: str, expected: bool
+) -> None:
+    def is_soft_in(job: str, position: Position | None = Position("n1.log", 1)) -> bool:  # noqa: B008
+        return is_soft(a_signal(failure_class, 5, "n1", job, text=text, severity="critical", position=position))
+
+    assert is_soft_in("A") is expected
+    assert not is_soft_in("")
+    assert not is_soft_in("A", position=None)
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "expected"),
+    [
+        pytest.param("disk-full", True, id="storage"),
+        pytest.param("fs-readonly", True, id="file-system"),
+        pytest.param("auth-expired", False, id="environment"),
+    ],
+)
+def test_an_error_that_lasts_is_soft_only_if_it_is_one_of_storage(failure_class: str, expected: bool) -> None:
+    assert is_soft(a_signal(failure_class, 5, "n1", "A")) is expected
 
 
 def signals_in(*values: bytes) -> list[Signal]:
@@ -83,6 +130,7 @@ def traceback(*frames: str, last: str = "ValueError: token 70000 is out of range
 
 MODULE, RUNPY = '"/w/train.py", line 90, in <module>', '"<frozen runpy>", line 198, in _run_module_as_main'
 MAIN, LOADER = '"/w/train.py", line 60, in main', '"/w/data.py", line 17, in fetch'
+ANSWER, RELATIVE = '"<string>", line 4, in <module>', '"solution.py", line 4, in <module>'
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
@@ -94,6 +142,8 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
         pytest.param(traceback(LOADER), "python-exception", False, id="function"),
         pytest.param(traceback(MAIN, MODULE), "python-exception", False, id="module-that-a-function-imports"),
         pytest.param(traceback(LOADER, rank="[rank3]: "), "python-exception", True, id="function-of-a-rank-that-ended"),
+        pytest.param(traceback(ANSWER), "python-exception", False, id="code-of-an-answer"),
+        pytest.param(traceback(RELATIVE, MAIN), "python-exception", False, id="relative-path"),
         pytest.param(traceback(MODULE, MAIN, last=OOM), "oom-gpu", True, id="another-class"),
         pytest.param(traceback(LOADER, last=OOM), "oom-gpu", False, id="another-class-in-a-function"),
     ],

@@ -369,3 +369,28 @@ def test_steps_by_the_clocks_of_other_nodes_do_not_outlive_an_exception_that_end
         [*on_two_nodes(), *training(130, node="n2")],
     )
     assert roots(engine.flush()) == [root]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "expected"),
+    [
+        pytest.param("nccl.error", "connect failed, attempt 1/3", [], id="tried-again"),
+        pytest.param("nccl.error", "connect failed, attempt 3/3", [("nccl-error", "n1")], id="last-attempt"),
+        pytest.param("nvidia.xid_79", "NVRM: Xid (PCI:0000:9a:00): 79", [], id="text-of-a-kernel"),
+    ],
+)
+def test_an_error_whose_program_tries_again_is_dropped_after_half_an_hour_of_other_lines(
+    engine: Engine, rule: str, text: str, expected: list[tuple[str, str]]
+) -> None:
+    engine.add([a_match(rule, 60, "n1", "A", text)], [*on_two_nodes(), *writing(0, 3600)])
+    assert roots(engine.advance(at(60 + 1800))) == expected
+    assert engine.flush() == []
+
+
+def test_a_relative_module_s_exception_in_a_model_s_answer_opens_no_incident_while_its_job_trains_on(
+    engine: Engine,
+) -> None:
+    frames = ("Traceback (most recent call last):", '  File "solution.py", line 9, in <module>', "    main()", "E: x")
+    failure = structs.replace(a_match("python.traceback", 100, "n1", "A", "E: x"), block=frames)
+    engine.add([failure], [*on_two_nodes(), *writing(0, 200)])
+    assert engine.advance(at(200)) == []

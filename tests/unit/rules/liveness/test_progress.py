@@ -117,6 +117,21 @@ def test_a_periodic_pause_may_last_twice_as_long() -> None:
     assert (progress.last_step, progress.stall_due_ns) == (200, at(steps[-1][1] + 800))
 
 
+@pytest.mark.parametrize(
+    ("counts_steps", "patience_s"),
+    [
+        pytest.param(False, 7 * 24 * 3600, id="a-server"),
+        pytest.param(True, 1800, id="a-trainer-that-asks-a-server"),
+    ],
+)
+def test_a_server_may_be_idle_for_a_week(counts_steps: bool, patience_s: int) -> None:
+    progress = settled(*every(10, 118)) if counts_steps else settled()
+    for number in range(0 if counts_steps else 118):
+        progress.count(at(10 * number))
+    progress.begin_phase("serving", at(117 * 10 + 1))
+    assert progress.stall_due_ns == at(117 * 10 + 1 + patience_s)
+
+
 def test_a_phase_lasts_until_the_next_step() -> None:
     progress = settled(*every(5, 117))
     progress.begin_phase("checkpoint", at(581))

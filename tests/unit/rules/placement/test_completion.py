@@ -89,3 +89,18 @@ def test_a_host_in_a_line_that_is_a_pod_is_the_node_of_the_pod() -> None:
     placement.record(RankPlacement(at(0), "default", "A", "n3", pod="a-worker-1"))
     named = a_signal("nan-loss", 1, "a-worker-1", "A", fields={"node": "a-worker-1"})
     assert completed(named, placement).node == "n3"
+
+
+@pytest.mark.parametrize(
+    ("fields", "job"),
+    [
+        pytest.param({"pod": "run7-worker-1"}, "run7", id="known-job"),
+        pytest.param({"pod": "ml/run7-worker-1"}, "run7", id="with-its-namespace"),
+        pytest.param({"pod": "llama-7b-worker-0"}, "llama-7b", id="unknown-job"),
+        pytest.param({}, "", id="no-pod"),
+    ],
+)
+def test_a_line_about_a_pod_belongs_to_the_job_in_the_pod_s_name(fields: dict[str, str], job: str) -> None:
+    placement = Placement()
+    placement.observe("default", "n1", "run7", at(0))
+    assert completed(a_signal("k8s-crashloop", 5, "n1", fields=fields), placement).job == job

@@ -12,7 +12,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.placement.completion import completed, nodes_of
 from epicenter.rules.placement.placement import MAX_KEPT_VERSIONS, Placement
-from tests.support.logs import a_scanner, at, batch, the_rules, vector
+from tests.support.logs import a_scanner, at, batch, iso, the_rules, vector
 from tests.support.signals import a_match, a_signal, alive, an_xid
 
 HOUR_S = 3600
@@ -307,3 +307,43 @@ def test_a_job_that_only_a_scheduler_lists_is_on_no_node_until_it_logs() -> None
     assert placement.jobs_on("c", "n1", at(1)) == set()
     placement.observe("c", "n2", "A", at(2))
     assert placement.jobs_on("c", "n1", at(3)) == {"A"}
+
+
+@pytest.mark.parametrize(
+    ("logged", "pods", "expected"),
+    [
+        pytest.param([], ["run7-worker-1"], {"run7"}, id="assigned"),
+        pytest.param([], ["run7-worker-1", "run8-0-x7k2p"], {"run7", "run8"}, id="of-two-jobs"),
+        pytest.param([], ["grafana-5c9f7d4b6-x2v4q"], set(), id="of-no-known-job"),
+        pytest.param(["run8"], ["run7-worker-1"], {"run8"}, id="another-job-logs-there"),
+        pytest.param([], [], set(), id="none"),
+    ],
+)
+def test_on_a_node_where_no_job_logs_are_the_jobs_of_the_pods_that_are_assigned_to_it(
+    logged: list[str], pods: list[str], expected: set[str]
+) -> None:
+    placement = Placement()
+    for job in ("run7", "run8"):
+        placement.observe("c", "n1", job, at(0))
+    for job in logged:
+        placement.observe("c", "n9", job, at(5))
+    for pod in pods:
+        placement.pods.assign("c", pod, "n9")
+    assert placement.jobs_on("c", "n9", at(9)) == expected
+    assert placement.jobs_on("other", "n9", at(9)) == set()
+
+
+ASSIGNED = "{} n0 kube-scheduler[1]: Successfully assigned ml/{} to n9"
+
+
+@pytest.mark.parametrize(
+    ("pod", "jobs"), [("A-worker-1", [("A",)]), ("grafana-x7k2p", [(), ("A",)])], ids=["of-the-job", "of-no-job"]
+)
+def test_a_node_with_a_pod_that_never_logged_is_of_the_pod_s_job(pod: str, jobs: list[tuple[str, ...]]) -> None:
+    engine = Engine(the_rules())
+    engine.add(a_scanner().scan(batch([ASSIGNED.format(iso(1), pod).encode()])).observed)
+    lost = a_match("kernel.hard_lockup", 60, "n9", source="kernel")
+    failed = a_match("elastic.first_failure", 150, "n1", "A")
+    engine.add([lost, failed], [alive(0, "A", "n1"), alive(0, "A", "n2"), alive(140, "A", "n1")])
+    newest = {incident.incident_id: incident for incident in engine.flush()}.values()
+    assert sorted(incident.jobs for incident in newest) == jobs
