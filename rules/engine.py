@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from epicenter.rules.cause.exceptions import is_uncaught
+from epicenter.rules.cause.exceptions import is_an_end
 from epicenter.rules.cause.processes import foreign, may_be_foreign, serves_the_cluster, with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
 from epicenter.rules.cause.suspects import WAITING_CLASSES
@@ -47,7 +48,6 @@ from epicenter.rules.model.signals import (
 from epicenter.rules.model.times import END_NS
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.completion import POD_FIELD, completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
 from epicenter.rules.report.changes import ChangedIncidents
@@ -225,15 +225,13 @@ class Engine:
 
     def _date(self, read_until_ns: int) -> None:
         """Add the matches without a time whose time is certain by now."""
-        self.add(self._undated.release(self._waiting_signals, read_until_ns, self._ended_ns))
+        newest_ns_by_job = cache(self._waiting.newest_ns_by_job)
 
-    def _ended_ns(self, match: Match) -> int:
-        """When the job of a match wrote its last line, if the match reports the end of the job or of a process."""
-        signal = signal_of(self._rules, match)
-        ends_its_process = signal.failure_class in vocabulary().ends_its_process or is_uncaught(signal)
-        if not (signal.job and (signal.role == "finished" or ends_its_process)):
-            return 0
-        return self._waiting.newest_ns_of(signal.cluster, signal.job)
+        def ended_ns(match: Match) -> int:
+            signal = signal_of(self._rules, match)
+            return newest_ns_by_job().get((signal.cluster, signal.job), 0) if signal.job and is_an_end(signal) else 0
+
+        self.add(self._undated.release(self._waiting_signals, read_until_ns, ended_ns))
 
     def _waiting_signals(self) -> list[Signal]:
         return [signal_of(self._rules, match) for match in filter(self._is_known, self._waiting.matches())]
@@ -313,8 +311,8 @@ class Engine:
             self._state.liveness.process(
                 PhaseBegan(signal.event_time_ns, signal.cluster, signal.job, signal.node, phase=EXIT)
             )
-        if signal.rule == POD_ASSIGNED_RULE and signal.node:
-            correlator.placement.pods.assign(signal.cluster, signal.fields.get(POD_FIELD, ""), signal.node)
+        if signal.rule == POD_ASSIGNED_RULE:
+            self._on_assigned_pod(signal)
         if signal.rule == HANDLED_RULE:
             correlator.forgive(signal)
         if is_boot(signal):
@@ -340,12 +338,23 @@ class Engine:
                 self._correlate(completed(signal, self._state.lifecycle.correlator.placement))
 
     def _on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> None:
-        correlator = self._state.lifecycle.correlator
-        is_new = f"{cluster}/{job}" not in correlator.placement.by_job
-        if changed := correlator.on_placement(cluster, node, job, time_ns):
+        self._list_assigned_nodes(cluster, job, time_ns)
+        if changed := self._state.lifecycle.correlator.on_placement(cluster, node, job, time_ns):
             self._mark_changed(changed)
-        for assigned in correlator.placement.pods.nodes_assigned_to(cluster, job) if is_new else ():
-            self._state.liveness.list_node(RankPlacement(time_ns, cluster, job, assigned, is_listed=True))
+
+    def _list_assigned_nodes(self, cluster: str, job: str, time_ns: int) -> None:
+        """A job has its first line: it has nodes where Kubernetes put its pods, also if they never log."""
+        placement = self._state.lifecycle.correlator.placement
+        if job and f"{cluster}/{job}" not in placement.by_job:
+            for node in placement.pods.nodes_assigned_to(cluster, job):
+                self._list_node(RankPlacement(time_ns, cluster, job, node, is_listed=True))
+
+    def _on_assigned_pod(self, signal: Signal) -> None:
+        """Record the pod's node, which is one of its job's if the job has logged."""
+        placement, pod = self._state.lifecycle.correlator.placement, signal.fields[POD_FIELD]
+        placement.pods.assign(signal.cluster, pod, signal.node)
+        if job := placement.job_named_in(signal.cluster, pod):
+            self._list_node(RankPlacement(signal.event_time_ns, signal.cluster, job, signal.node, is_listed=True))
 
     def _place(self, signal: Signal, source: str) -> None:
         """The job runs on the signal's node; one that Slurm only names may not have logged."""
@@ -394,12 +403,16 @@ class Engine:
             self._state.skew.record_banner(job, rank_placement.moment, node, rank_placement.time_ns)
             return
         if rank_placement.is_listed and rank_placement.job:
-            self._mark_changed(self._state.lifecycle.correlator.on_listed_node(rank_placement))
-            self._state.liveness.list_node(rank_placement)
+            self._list_node(rank_placement)
             return
+        self._list_assigned_nodes(rank_placement.cluster, rank_placement.job, rank_placement.time_ns)
         self._state.lifecycle.correlator.placement.record(rank_placement)
         if rank_placement.node and not rank_placement.address:
             self._on_placement(rank_placement.cluster, rank_placement.node, rank_placement.job, rank_placement.time_ns)
+
+    def _list_node(self, listed: RankPlacement) -> None:
+        self._mark_changed(self._state.lifecycle.correlator.on_listed_node(listed))
+        self._state.liveness.list_node(listed)
 
     def _on_heartbeat(self, heartbeat: Heartbeat) -> None:
         heartbeat = self._with_host(heartbeat)

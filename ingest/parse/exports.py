@@ -20,7 +20,6 @@ _SCRAPE_JOB = re.compile(
 """Names of the collector's own jobs, which Loki keeps in the same label as a site may keep the training job."""
 
 _LABELS_OF_LOKI = {
-    "instance": "host",
     "pod": "kubernetes.pod_name",
     "container": "kubernetes.container_name",
     "job_name": "job_id",
@@ -30,7 +29,11 @@ _LABELS_OF_LOKI = {
 _POD_LABEL: Final = "k8s-pod/"
 _NODE_LABEL: Final = "compute.googleapis.com/resource_name"
 _WRITTEN_BY_SHIPPERS: Final = ("kubernetes", "stream", "source_type", "_HOSTNAME", "_TRANSPORT")
-_JOB_OF_STREAM: Final = re.compile(r"(?:job-|slurm-)?(\d{3,10})|raysubmit_\w{4,40}", re.ASCII)
+_JOB_OF_STREAM: Final = re.compile(
+    r"(?:job-|slurm-)([1-9]\d{2,9})|(?!(?:19|20)\d\d(?:\d{4})?$)([1-9]\d{2,9})|(raysubmit_\w{4,40})", re.ASCII
+)
+"""A part of a stream's name that is a job; a number that may be a date needs a word before it."""
+
 _TEXTS_OF_GOOGLE = ("MESSAGE", "message", "log", "msg")
 
 
@@ -50,6 +53,8 @@ def _of_loki(fields: dict[str, Any]) -> dict[str, Any]:
     labels = {_LABELS_OF_LOKI.get(name, name): content for name, content in fields["labels"].items() if content}
     if _SCRAPE_JOB.match(str(labels.get("job", ""))):
         del labels["job"]
+    if instance := labels.pop("instance", ""):
+        labels.setdefault("host", str(instance).partition(":")[0])
     return {**labels, "message": fields["line"], "timestamp": fields.get("timestamp")}
 
 
@@ -84,7 +89,7 @@ def _of_cloudwatch(fields: dict[str, Any]) -> dict[str, Any]:
         if is_node_name(part):
             unwrapped.setdefault("host", part)
         elif found := _JOB_OF_STREAM.fullmatch(part):
-            unwrapped.setdefault("job_id", found[1] or part)
+            unwrapped.setdefault("job_id", found[found.lastindex or 0])
     return unwrapped
 
 

@@ -101,18 +101,18 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
         return Origin(job=parts["id"], node=parts["node"], rank=None, log=str(file))
     of_ray = job_of_ray(file)
     is_system = bool(_SYSTEM.search(stem)) or (is_daemon_of_ray(file) and not of_ray)
-    of_path = of_ray or _job_of_pod(stem, folders) or _job_of_file(file, stem) or _job_of_folders(folders)
-    job = "" if is_system else of_path
+    of_pod, of_file = _job_of_pod(stem, folders), _job_of_file(file, stem)
+    job = "" if is_system else of_ray or of_pod or of_file or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
-    if not node and rank is None and job and not _job_of_file(file, stem) and _is_one_per_node(file, stem):
+    if not node and rank is None and job and not of_file and _is_one_per_node(file, stem):
         node = stem
-    is_part_of_node = is_system or _job_of_file(file, stem) or (rank is not None and _job_of_folders(folders[:-1]))
+    is_part_of_node = is_system or of_file or (rank is not None and _job_of_folders(folders[:-1]))
     if not node and is_part_of_node and _is_in_folder_of_node(file, root):
         node = file.parent.name
     is_process = any(map(_PROCESS.match, (stem, *folders)))
-    is_in_pod = bool(_job_of_pod(stem, folders))
-    is_part = node != "" or rank is not None or _attempt_rank(folders) is not None or is_process or is_in_pod
-    is_part = is_part or of_ray != ""
+    is_part = (
+        node != "" or rank is not None or _attempt_rank(folders) is not None or is_process or bool(of_pod or of_ray)
+    )
     origin = Origin(job=job, node=node, rank=rank, is_system=is_system, log=str(file))
     if origin.rank is None and not node:
         origin = msgspec.structs.replace(origin, rank=_attempt_rank(folders))
@@ -124,17 +124,11 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
 def _job_and_node(file: Path, stem: str) -> re.Match[str] | None:
     """The name of the file if it holds both, as a job has one such file for each node."""
     found = _NAME_ID_AND_NODE.match(stem)
-    if not found or _SYSTEM.search(stem) or _RANK.search(stem) or _DATE.match(found["id"]):
+    if not found or _SYSTEM.search(stem) or _NO_NODE.search(found["node"]) or _DATE.match(found["id"]):
         return None
     if is_node_name(found["node"]):
         return found
-    try:
-        others = [
-            other.name for other in file.parent.iterdir() if other.name.startswith(f"{found['name']}{file.suffix}")
-        ]
-    except OSError:
-        return None
-    return found if others else None
+    return found if file.with_name(f"{found['name']}{file.suffix}").exists() else None
 
 
 def _stem(file: Path) -> str:

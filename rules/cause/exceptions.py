@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.vocabulary import vocabulary
 
 _UNCAUGHT: Final = re.compile(r"\[rank\d{1,6}\]: \S")
 _FIRST_FRAME: Final = re.compile(r'File "(?P<path>[^"\n]+)", line \d+, in (?P<function>\S+)')
@@ -25,6 +26,12 @@ def is_uncaught(signal: Signal) -> bool:
     first = _first_frame(signal)
     is_of_program = first is not None and first["function"] == _MODULE and first["path"].startswith("/")
     return is_of_program or (first is not None and first["path"] == "<frozen runpy>")
+
+
+def is_an_end(signal: Signal) -> bool:
+    """Whether it reports that a process or the job has ended."""
+    ends_its_process = signal.failure_class in vocabulary().ends_its_process or is_uncaught(signal)
+    return signal.role == "finished" or ends_its_process
 
 
 def is_caught(signal: Signal) -> bool:

@@ -42,12 +42,15 @@ class WaitingList:
         """The newest event time that waits; 0 if nothing waits."""
         return max(map(_time_ns, self._waiting), default=0)
 
-    def newest_ns_of(self, cluster: str, job: str) -> int:
-        """The newest step of a job that waits, else its newest heartbeat; 0 if none waits."""
-        heartbeats = [arrived for *_, arrived in self._waiting if not isinstance(arrived, Match | RankPlacement)]
-        of_job = [heartbeat for heartbeat in heartbeats if (heartbeat.cluster, heartbeat.job) == (cluster, job)]
-        steps = [heartbeat for heartbeat in of_job if isinstance(heartbeat, Step | Advanced)]
-        return max((heartbeat.event_time_ns for heartbeat in steps or of_job), default=0)
+    def newest_ns_by_job(self) -> dict[tuple[str, str], int]:
+        """By cluster and job, the newest step that waits, else the newest heartbeat."""
+        steps: dict[tuple[str, str], int] = {}
+        others: dict[tuple[str, str], int] = {}
+        for *_, arrived in self._waiting:
+            if not isinstance(arrived, Match | RankPlacement):
+                newest, job = steps if isinstance(arrived, Step | Advanced) else others, (arrived.cluster, arrived.job)
+                newest[job] = max(newest.get(job, 0), arrived.event_time_ns)
+        return others | steps
 
     def matches(self) -> list[Match]:
         """The matches that wait, in the order in which they came."""

@@ -250,10 +250,7 @@ class JobProgress(msgspec.Struct):
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
-            allowed_ns = IDLE_NS if self.phase == SERVING and self.is_counted else ANNOUNCED_NS
-            if self.phase.startswith(AFTER):
-                allowed_ns = PHASE_NS
-            waits.append(self.phase_ns - self.last_step_ns + allowed_ns)
+            waits.append(self.phase_ns - self.last_step_ns + self._phase_lasts_ns)
             waits.append(2 * self.longest_by_phase_ns.get(self._phase_name, 0))
         stride = self.usual_stride
         last_step = self.written_last_step
@@ -290,6 +287,13 @@ class JobProgress(msgspec.Struct):
     def is_after_root_cause(self) -> bool:
         """Whether a line reported a root cause shortly before the last step, or after it."""
         return self.root_cause_ns > self.last_step_ns - ROUND_NS
+
+    @property
+    def _phase_lasts_ns(self) -> int:
+        """How long the phase may last after its newest line. A job with step numbers is more than a server."""
+        if self.phase.startswith(AFTER):
+            return PHASE_NS
+        return IDLE_NS if self.phase == SERVING and self.is_counted else ANNOUNCED_NS
 
     @property
     def _is_in_phase(self) -> bool:

@@ -223,13 +223,10 @@ class Placement(msgspec.Struct):
     def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
         """The jobs on a node at that time, without those that ended before if there are others.
 
-        If none was known by then, those that came later, else those whose pods were assigned to it.
+        If none was known by then, those that came later.
         """
         seen = self.seen_by_node.get(f"{cluster}/{node}", {})
         by_then = {job for job, (first_ns, _) in seen.items() if first_ns <= time_ns} or set(seen)
-        if not by_then:
-            pods = self.pods.assigned_to(cluster, node)
-            return set(filter(None, (self.job_named_in(cluster, pod) for pod in pods)))
         if len(by_then) < 2:
             return by_then
         return {job for job in by_then if not self._has_left(cluster, job, time_ns)} or by_then

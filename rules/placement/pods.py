@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 MAX_KEPT_PODS: Final = 50_000
-MAX_KEPT_OF_NODE: Final = 32
 
 _REPLICA = re.compile(r"-(?:worker|master|launcher|chief|ps|head|leader|server|node)(?:-[a-z0-9.-]+)?$")
 _INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
@@ -22,14 +21,12 @@ _OF_A_REPLICA = re.compile(
 class Pods(msgspec.Struct):
     """Jobs and nodes by `cluster/pod`; the pod without lines for the longest time is forgotten first.
 
-    `assigned` are the pods that the scheduler put on each `cluster/node`, the newest last; `assigned_nodes` the nodes
-    of the pods of each `cluster/job`, by the job in their names.
+    `assigned_node_by_pod` is where the scheduler put pods, which may never log.
     """
 
     job_by_pod: dict[str, str] = {}
     node_by_pod: dict[str, str] = {}
-    assigned: dict[str, list[str]] = {}
-    assigned_nodes: dict[str, list[str]] = {}
+    assigned_node_by_pod: dict[str, str] = {}
 
     def observe(self, cluster: str, pod: str, job: str, node: str = "") -> None:
         """Record the job of a pod, and its node if known."""
@@ -44,25 +41,16 @@ class Pods(msgspec.Struct):
             self.node_by_pod.pop(oldest, None)
 
     def assign(self, cluster: str, pod: str, node: str) -> None:
-        """Record where the scheduler put a pod, which may never log."""
-        pods = self.assigned.setdefault(f"{cluster}/{node}", [])
-        if pod not in pods:
-            pods.append(pod)
-            del pods[:-MAX_KEPT_OF_NODE]
-        nodes = self.assigned_nodes.setdefault(f"{cluster}/{job_in_name(pod)}", [])
-        if node not in nodes:
-            nodes.append(node)
-        for kept in (self.assigned, self.assigned_nodes):
-            if len(kept) > MAX_KEPT_PODS:
-                del kept[next(iter(kept))]
+        """Record where the scheduler put a pod."""
+        self.assigned_node_by_pod[f"{cluster}/{pod}"] = node
+        if len(self.assigned_node_by_pod) > MAX_KEPT_PODS:
+            del self.assigned_node_by_pod[next(iter(self.assigned_node_by_pod))]
 
     def nodes_assigned_to(self, cluster: str, job: str) -> list[str]:
-        """The nodes that the scheduler chose for the pods of a job."""
-        return self.assigned_nodes.get(f"{cluster}/{job}", [])
-
-    def assigned_to(self, cluster: str, node: str) -> list[str]:
-        """The pods that the scheduler put on a node."""
-        return self.assigned.get(f"{cluster}/{node}", [])
+        """The nodes that the scheduler chose for the pods that are a job's replicas by their names."""
+        start = f"{cluster}/{job}-"
+        assigned = ((key, node) for key, node in self.assigned_node_by_pod.items() if key.startswith(start))
+        return [node for key, node in assigned if len(job) in ends_of_job_names(key.removeprefix(f"{cluster}/"))]
 
     def job_of(self, cluster: str, pod: str) -> str:
         """The job of a pod; empty if unknown."""

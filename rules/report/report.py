@@ -109,8 +109,7 @@ def _severity(state: IncidentState, root: Signal) -> str:
 
 def _hurts_a_job(state: IncidentState) -> bool:
     """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots."""
-    errors = (signal for signal in state.signals() if signal.severity in ERRORS)
-    return any(not (_is_harmless(signal, state.jobs) or state.survival(signal)) for signal in errors)
+    return any(signal.severity in ERRORS and not _is_harmless(signal, state.jobs) for signal in state.signals())
 
 
 def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:

@@ -33,6 +33,8 @@ def test_the_page_is_live_and_accepts_forms_through_a_proxy(
         page.goto(proxy)
         expect(page.locator("[data-live-state=live]")).to_contain_text("newest line")
         page.locator("main a[href^='/incidents/']").first.click()
+        page.wait_for_url("**/incidents/*")
+        expect(page.locator("[data-live-state=live]")).to_contain_text("newest line")
         page.get_by_role("button", name="Silence…").click()
         page.locator("dialog[open]").get_by_label("Reason").fill("drained")
         page.get_by_role("button", name="Silence", exact=True).click()

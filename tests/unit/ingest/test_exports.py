@@ -66,6 +66,10 @@ EXPORTS = [
     pytest.param(cloudwatch("ip-10-0-3-17.ec2.internal"), ("ip-10-0-3-17.ec2.internal", "", "", None), id="cloudwatch"),
     pytest.param(cloudwatch("raysubmit_Ab12/node-4"), ("node-4", "", "raysubmit_Ab12", None), id="cloudwatch-ray"),
     pytest.param(cloudwatch("default/main"), ("", "", "", None), id="cloudwatch-other-names"),
+    pytest.param(cloudwatch("2026/11/25/[$LATEST]ab12"), ("", "", "", None), id="cloudwatch-date"),
+    pytest.param(cloudwatch("20261125/7877"), ("", "", "7877", None), id="cloudwatch-date-and-job"),
+    pytest.param(loki(instance="n7:9100"), ("n7", "", "", None), id="loki-instance-with-a-port"),
+    pytest.param(loki(host="n1", instance="n7:9100"), ("n1", "", "", None), id="loki-host-before-instance"),
     pytest.param(
         cloudwatch("run7", as_text(fluent_bit("n1", 5, TEXT, "A"))),
         ("n1", "worker", "A", None),

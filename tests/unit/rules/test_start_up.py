@@ -150,6 +150,17 @@ def test_the_pod_that_never_ran_is_why_the_others_gave_up(
     assert "llama-7b-worker-3" in found.title
 
 
+@pytest.mark.parametrize("nodes", [2, 16])
+def test_the_node_that_kubernetes_chose_for_a_pod_that_never_logged_is_missing(nodes: int) -> None:
+    others = [number for number in range(nodes) if number != 1]
+    assigned = "Successfully assigned training/llama-7b-worker-{} to {}"
+    lines = [pod_event(number, 0, "Scheduled", assigned.format(number, named(number))) for number in range(nodes)]
+    lines += [pod_line(number, 2, LAUNCH_CONFIG.format(nodes)) for number in others]
+    lines += [pod_line(number, 606 + 0.01 * number, RENDEZVOUS_TIMEOUT) for number in others]
+    (found,) = incidents(lines)
+    assert (found.failure_class, found.root_cause.node) == ("rendezvous-timeout", named(1))
+
+
 @pytest.mark.parametrize("nodes", [2, 8, 128])
 def test_the_task_of_jax_that_never_registered_is_on_the_listed_node_that_never_logged(nodes: int) -> None:
     others = [number for number in range(nodes) if number != 1]

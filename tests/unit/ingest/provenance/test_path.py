@@ -161,6 +161,7 @@ def test_several_folders_with_the_log_of_one_job_are_its_nodes(tmp_path: Path, f
         pytest.param(["llama-7877-alpha7.out"], ("log:llama-7877-alpha7", ""), id="another-name"),
         pytest.param(["llama-7877-alpha7.out", "llama-7877.log"], ("log:llama-7877-alpha7", ""), id="another-suffix"),
         pytest.param(["run-2026-gpu-a-12.out"], ("log:run-2026-gpu-a-12", ""), id="year"),
+        pytest.param(["llama-7877-worker-3.out", "llama-7877.out"], ("log:llama-7877-worker-3", ""), id="one-process"),
         pytest.param(["llama-0787-gpu-a-12.out"], ("log:llama-0787-gpu-a-12", ""), id="leading-zero"),
     ],
 )

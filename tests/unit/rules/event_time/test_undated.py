@@ -6,11 +6,12 @@ import pytest
 from msgspec import structs
 
 from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.engine import Engine
 from epicenter.rules.event_time.undated import AT_ONCE_NS, Undated, settled
 from epicenter.rules.model.records import Match
-from epicenter.rules.model.times import END_NS, NS_PER_S, order_ns
+from epicenter.rules.model.times import END_NS, NS_PER_S, iso_from_ns, order_ns
 from tests.support.logs import at, the_rules
-from tests.support.signals import a_match, a_timeout
+from tests.support.signals import a_match, a_step, a_timeout, alive
 
 AT_ONCE_S = AT_ONCE_NS // NS_PER_S
 EARLY, LATE = 100, 900
@@ -56,6 +57,33 @@ def test_an_error_of_a_file_without_any_time_was_written_when_its_job_failed() -
     undated = structs.replace(error(), event=event)
     assert time_of(undated, exited(EARLY)) == at(EARLY)
     assert time_of(undated) == order_ns(7)
+
+
+@pytest.mark.parametrize(
+    ("others", "latest_ns", "second"),
+    [
+        pytest.param([], END_NS, 700, id="last-in-its-file"),
+        pytest.param([], at(LATE), EARLY, id="before-a-line-with-a-time"),
+        pytest.param([exited(500)], END_NS, 500, id="another-failure-has-a-time"),
+    ],
+)
+def test_an_end_without_a_time_came_when_its_job_ended(others: list[Match], latest_ns: int, second: int) -> None:
+    signals = [signal_of(the_rules(), other) for other in others]
+    (found,), _ = settled([Undated(error(), latest_ns)], signals, END_NS, lambda match: at(700))
+    assert found.event.event_time_ns == at(second)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [pytest.param("ray.worker_died", [490], id="end"), pytest.param("disk.full", [], id="error-that-the-job-survived")],
+)
+def test_an_end_without_a_time_has_that_of_its_job_s_last_step(rule: str, expected: list[int]) -> None:
+    engine = Engine(the_rules())
+    match = a_match(rule, EARLY, "n1", "A", has_own_time=False)
+    steps = [a_step(number, 10 * number) for number in range(50)]
+    engine.add([match], [*steps, alive(800, "A", "n1")], latest_ns_by_match={match.match_id: END_NS})
+    found = [incident for incident in engine.flush() if incident.root_cause.rule == rule]
+    assert [incident.root_cause.event_time for incident in found] == [iso_from_ns(at(second)) for second in expected]
 
 
 @pytest.mark.parametrize(

@@ -309,30 +309,6 @@ def test_a_job_that_only_a_scheduler_lists_is_on_no_node_until_it_logs() -> None
     assert placement.jobs_on("c", "n1", at(3)) == {"A"}
 
 
-@pytest.mark.parametrize(
-    ("logged", "pods", "expected"),
-    [
-        pytest.param([], ["run7-worker-1"], {"run7"}, id="assigned"),
-        pytest.param([], ["run7-worker-1", "run8-0-x7k2p"], {"run7", "run8"}, id="of-two-jobs"),
-        pytest.param([], ["grafana-5c9f7d4b6-x2v4q"], set(), id="of-no-known-job"),
-        pytest.param(["run8"], ["run7-worker-1"], {"run8"}, id="another-job-logs-there"),
-        pytest.param([], [], set(), id="none"),
-    ],
-)
-def test_on_a_node_where_no_job_logs_are_the_jobs_of_the_pods_that_are_assigned_to_it(
-    logged: list[str], pods: list[str], expected: set[str]
-) -> None:
-    placement = Placement()
-    for job in ("run7", "run8"):
-        placement.observe("c", "n1", job, at(0))
-    for job in logged:
-        placement.observe("c", "n9", job, at(5))
-    for pod in pods:
-        placement.pods.assign("c", pod, "n9")
-    assert placement.jobs_on("c", "n9", at(9)) == expected
-    assert placement.jobs_on("other", "n9", at(9)) == set()
-
-
 ASSIGNED = "{} n0 kube-scheduler[1]: Successfully assigned ml/{} to n9"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epicenter.rules.placement.pods import MAX_KEPT_OF_NODE, MAX_KEPT_PODS, Pods, job_in_name
+from epicenter.rules.placement.pods import MAX_KEPT_PODS, Pods, job_in_name
 
 
 @pytest.mark.parametrize(
@@ -48,24 +48,17 @@ def test_remembered_pods_are_bounded() -> None:
     assert pods.job_of("c", "p0") == ""
 
 
-def test_pods_are_assigned_to_a_node_of_their_cluster_once_each() -> None:
+def test_the_nodes_of_a_job_are_those_of_the_pods_that_are_its_replicas_by_name() -> None:
     pods = Pods()
-    for pod in ("train-0", "train-1", "train-0"):
-        pods.assign("c", pod, "n1")
-    assert pods.assigned_to("c", "n1") == ["train-0", "train-1"]
-    assert pods.assigned_to("c", "n2") == pods.assigned_to("other", "n1") == []
+    for number, pod in enumerate(("run7-worker-0", "run7-0-x7k2p", "run7-worker-0", "run7-eval-0", "run71-0")):
+        pods.assign("c", pod, f"n{number}")
+    assert pods.nodes_assigned_to("c", "run7") == ["n2", "n1"]
+    assert pods.nodes_assigned_to("other", "run7") == []
 
 
-def test_assigned_pods_of_a_node_are_bounded() -> None:
-    pods = Pods()
-    for number in range(MAX_KEPT_OF_NODE + 2):
-        pods.assign("c", f"p{number}", "n1")
-    assert pods.assigned_to("c", "n1") == [f"p{number}" for number in range(2, MAX_KEPT_OF_NODE + 2)]
-
-
-def test_nodes_with_assigned_pods_are_bounded() -> None:
+def test_assigned_pods_are_bounded() -> None:
     pods = Pods()
     for number in range(MAX_KEPT_PODS + 2):
-        pods.assign("c", "p", f"n{number}")
-    assert len(pods.assigned) == MAX_KEPT_PODS
-    assert pods.assigned_to("c", "n1") == []
+        pods.assign("c", f"run7-{number}", f"n{number}")
+    assert len(pods.nodes_assigned_to("c", "run7")) == MAX_KEPT_PODS
+    assert "n1" not in pods.nodes_assigned_to("c", "run7")

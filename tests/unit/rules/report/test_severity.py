@@ -52,6 +52,15 @@ def test_recoverable_errors_of_a_node_are_a_warning_until_a_job_fails(matches: l
     assert severity(*matches) == expected
 
 
+ENDS = ["slurm.time_limit", "slurm.cancelled", "elastic.told_to_stop", "slurm.preempted", "capacity.preemption_notice"]
+
+
+@pytest.mark.parametrize("rule", ENDS)
+def test_an_end_that_was_intended_makes_no_page_of_a_warning(rule: str) -> None:
+    ended = a_match(rule, 102, "n1", "A", text=f"job A ended: {rule}")
+    assert severity(LINK_DOWN, ended) == "warning"
+
+
 @pytest.mark.parametrize(("nodes", "expected"), [(("n2",), "warning"), (("n1", "n2"), "error")], ids=["no-job", "job"])
 def test_a_node_that_boots_is_a_warning_unless_a_job_runs_there(nodes: tuple[str, ...], expected: str) -> None:
     text = "Node n1 has been rebooted, boot id: 1c2d3e4f-0000-4a5b-8c9d-112233445566"
