@@ -441,4 +441,5 @@ class Engine:
     def _on_verdicts(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
             if rule := self._rule_by_verdict.get(verdict.verdict):
-                self._on_signal(liveness_signal(rule, verdict))
+                placement = self._state.lifecycle.correlator.placement
+                self._on_signal(completed(liveness_signal(rule, verdict), placement))

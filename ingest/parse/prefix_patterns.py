@@ -46,8 +46,8 @@ _KMSG = r"(?:(?P<printk>[0-7])|\d{1,4}),\d{1,19},\d{1,19},[-c+][^;\n]{0,80};"
 
 _NUMBERED_HOST = r"(?![A-Z]{2}\d{4}: \[)(?P<host>(?=[A-Za-z0-9.-]{0,80}\d)[A-Za-z][A-Za-z0-9.-]{0,80})"
 _BEFORE_A_WORKER = (
-    r"(?=\[|\(|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} |\d{4}-\d\d-\d\d[T ]"
-    r"|\d{1,6}: |(?P=host):\d{1,8}:\d)"
+    r"(?=\[|\(|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF](?:\d{4}|\d{8}) "
+    r"|\d{4}-\d\d-\d\d[T ]|\d{1,6}: |(?P=host):\d{1,8}:\d)"
 )
 _TASK = r" {0,6}(?:P\d{1,4} {1,4})?(?P<speaker>(?P<task>\d{1,7})): "
 _STREAM = r"<(?P<stream>stdout|stderr|stddiag)>: ?"

@@ -43,6 +43,9 @@ _VLLM = re.compile(r"(?:(?:[A-Z]{4,8}|[IWEDCF]) )?(\d\d)-(\d\d) (\d\d):(\d\d):(\
 _SINCE_1970 = re.compile(r"\[?(\d{10})\.(\d{6})\]? ", re.ASCII)
 _ABSL = re.compile(r"[IWEFDV](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
 _ABSL_EARLY = re.compile(r"[IWEF]0000 00:00:(\d{10})\.(\d{6}) ", re.ASCII)
+_GLOG = re.compile(r"[IWEF](20\d\d)(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,6}) ", re.ASCII)
+"""absl's header with a year, as glog prints it since 0.5."""
+
 _C10 = re.compile(r"\[[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{9}) ", re.ASCII)
 _CANCELLED = re.compile(
     r"(?:slurmstepd: )?error: \*{3} (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED AT (?=\d{4}-)", re.ASCII
@@ -88,7 +91,7 @@ def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | Non
         return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)
     if found := _AMERICAN.match(line):
         return _in_utc(_clock_ns(int(found[3]), _numbers(found, 1, 2, 4, 5, 6), _fraction_ns(found[7])), zone)
-    if found := _SLASHED.match(line):
+    if found := _SLASHED.match(line) or _GLOG.match(line):
         return _in_utc(_clock_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7])), zone)
     if found := _MONTH_AND_DAY.match(line):
         return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)

@@ -12,7 +12,7 @@ from epicenter.rules.model.signals import Signal
 Order = tuple[int, int, str, str, str, int, int, str, str]
 
 _NO_MORE: Final = "/0/None"
-"""Neither phase nor world size nor saved step."""
+"""Neither phase nor world size nor saved step nor time of computation."""
 
 
 def match_order(match: Match) -> Order:
@@ -26,7 +26,8 @@ def match_order(match: Match) -> Order:
 
 def heartbeat_order(heartbeat: Heartbeat) -> Order:
     """Heartbeats come first at their time."""
-    step, rank, phase, world_size, saved_step = facts_of(heartbeat)
+    step, rank, phase, world_size, saved_step, compute_ns = facts_of(heartbeat)
+    has_more = phase or world_size or compute_ns is not None
     return (
         heartbeat.event_time_ns,
         0,
@@ -36,7 +37,7 @@ def heartbeat_order(heartbeat: Heartbeat) -> Order:
         -1 if step is None else step,
         -1 if rank is None else rank,
         heartbeat.cluster,
-        f"{phase}/{world_size}/{saved_step}" if phase or world_size else _NO_MORE,
+        f"{phase}/{world_size}/{saved_step}/{compute_ns}" if has_more else _NO_MORE,
     )
 
 

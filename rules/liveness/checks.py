@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from epicenter.rules.liveness.slowness import is_slow, slow_since_ns, usual_pace_ns
+from epicenter.rules.liveness.slowness import explain, is_slow, slow_ranks, slow_since_ns, usual_pace_ns
 from epicenter.rules.liveness.state import JobWatch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
 from epicenter.rules.liveness.verdict import LAG_STEPS, SHIPPER_SILENT, STRAGGLER, Finding, laggard, who_of
@@ -22,8 +22,25 @@ def slow_steps(watch: JobWatch) -> Finding | None:
     if was_straggling or not watch.is_straggling:
         return None
     before_s, now_s = usual_pace_ns(watch.progress) / NS_PER_S, watch.progress.paces_ns[-1] / NS_PER_S
-    text = f"each step now takes {now_s:.1f} s instead of {before_s:.1f} s; one slow rank delays all"
-    return Finding(STRAGGLER, text=text, onset_ns=slow_since_ns(watch.progress))
+    node, rank, why = _slow_place(watch)
+    text = f"each step now takes {now_s:.1f} s instead of {before_s:.1f} s; {why}"
+    return Finding(STRAGGLER, node, rank, text, slow_since_ns(watch.progress))
+
+
+def _slow_place(watch: JobWatch) -> tuple[str, int | None, str]:
+    """Node and rank of what delays all, as far as ranks state how long they compute, and why."""
+    slow = slow_ranks(watch)
+    if not slow:
+        return "", None, "one slow rank delays all"
+    node = slow[0].node
+    rank = slow[0].rank if len(slow) == 1 or not node else None
+    return node, rank, f"{who_of(node, rank)} computes for {slow[0].slowdown:.1f} times as long as before, others don't"
+
+
+def slow_computation(watch: JobWatch, now_ns: int) -> None:
+    """Ranks of one node that compute for longer than before explain slow steps."""
+    if slow_ranks(watch):
+        explain(watch.progress, now_ns)
 
 
 def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:

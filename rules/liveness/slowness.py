@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Final
 
 from epicenter.rules.liveness.progress import PACES_TO_TRUST, JobProgress, median
+from epicenter.rules.liveness.state import JobWatch, Member
 from epicenter.rules.model.times import NS_PER_S
 
 SLOW_REPORTS: Final = 10
@@ -16,6 +17,18 @@ EXPLAINED_SLOW_REPORTS: Final = 5
 EXPLAINED_SLOW_TIMES: Final = 1.4
 SLOWED_FOR_NS: Final = 1800 * NS_PER_S
 """For this long after a line that explains slow steps, such as a throttled processor, less slowness is enough."""
+
+
+SLOW_COMPUTE_TIMES: Final = 1.25
+"""A rank that computes this much longer than at best, while most others don't, slows down all."""
+
+
+def slow_ranks(watch: JobWatch) -> list[Member]:
+    """The ranks of one node that now compute for longer than at best while most ranks don't, the slowest first."""
+    timed = [member for member in watch.members.values() if member.slowdown]
+    slow = [member for member in timed if member.slowdown >= SLOW_COMPUTE_TIMES]
+    is_one_place = len({member.node for member in slow}) == 1 and 2 * len(slow) < len(timed)
+    return sorted(slow, key=lambda member: (-member.slowdown, member.rank or 0)) if is_one_place else []
 
 
 def explain(progress: JobProgress, time_ns: int) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.liveness.progress import MIN_SILENCE_NS, JobProgress
+from epicenter.rules.liveness.progress import MIN_SILENCE_NS, JobProgress, median
 from epicenter.rules.model.heartbeats import EXIT, RUN_EXIT, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
 from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.records import RankPlacement
@@ -14,6 +14,8 @@ from epicenter.rules.model.times import NS_PER_S
 
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
 """A job of unknown cadence may pause for this long: it compiles, restores or warms up."""
+
+KEPT_TIMES: Final = 5
 
 MAX_PLACES: Final = 200_000
 _KEY_BREAK: Final = "\x1f"
@@ -23,7 +25,8 @@ class Member(msgspec.Struct, array_like=True):
     """One rank that reports steps; `rank` is None if its lines do not name it.
 
     `abreast_ns` is when it last reported the job's newest step: since then it may lag. `step` counts from the first of
-    its `reports` on.
+    its `reports` on. `compute_ns` is how long it computed, without waits, for its newest steps, and `least_compute_ns`
+    the least median of as many: both are empty where its lines don't say.
     """
 
     node: str
@@ -32,6 +35,20 @@ class Member(msgspec.Struct, array_like=True):
     step_ns: int = 0
     reports: int = 0
     abreast_ns: int = 0
+    compute_ns: list[int] = []
+    least_compute_ns: int = 0
+
+    def compute(self, compute_ns: int) -> None:
+        """Record how long it computed for a step."""
+        self.compute_ns = [*self.compute_ns[1 - KEPT_TIMES :], compute_ns]
+        if len(self.compute_ns) == KEPT_TIMES:
+            usual_ns = median(self.compute_ns)
+            self.least_compute_ns = min(self.least_compute_ns or usual_ns, usual_ns)
+
+    @property
+    def slowdown(self) -> float:
+        """How many times as long as at best it computes now; 0 if its lines don't say."""
+        return median(self.compute_ns) / self.least_compute_ns if self.least_compute_ns else 0
 
 
 class JobWatch(msgspec.Struct):
@@ -149,6 +166,8 @@ class JobWatch(msgspec.Struct):
             member.step, member.step_ns, member.reports = step, heartbeat.event_time_ns, member.reports + 1
             if step >= self.progress.written_last_step:
                 member.abreast_ns = heartbeat.event_time_ns
+        if heartbeat.compute_ns and (member.step, member.step_ns) == (step, heartbeat.event_time_ns):
+            member.compute(heartbeat.compute_ns)
         return is_further
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from epicenter.rules.liveness import slowness
-from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_steps
+from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_computation, slow_steps
 from epicenter.rules.liveness.declared import Declared
 from epicenter.rules.liveness.job_state import ADVANCING, CANCELLATIONS
 from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
@@ -311,6 +311,7 @@ class LivenessWatch(Declared):
         if is_stalled:
             verdicts = self._stronger_verdict(watch, now_ns)
         else:
+            slow_computation(watch, now_ns)
             behind = falling_behind(watch, now_ns)
             findings = [*([behind] if behind else []), *lost_nodes(watch, self.streams, now_ns)]
             verdicts = [self.record(watch, finding, now_ns) for finding in findings]

@@ -19,8 +19,8 @@ from epicenter.rules.model.heartbeats import (
     WorldSize,
 )
 
-Facts = tuple[int | None, int | None, str, int, int | None]
-"""Step, rank, phase, world size and saved step, as the columns have them."""
+Facts = tuple[int | None, int | None, str, int, int | None, int | None]
+"""Step, rank, phase, world size, saved step and time of computation, as the columns have them."""
 
 _NODES: Final = "nodes"
 _CUT: Final = "cut"
@@ -43,11 +43,12 @@ class FlatHeartbeat(msgspec.Struct, frozen=True, array_like=True, gc=False):
     phase: str = ""
     world_size: int = 0
     saved_step: int | None = None
+    compute_ns: int | None = None
 
 
 def flattened(heartbeat: Heartbeat) -> FlatHeartbeat:
     """The heartbeat in its columns."""
-    step, rank, phase, world_size, saved_step = facts_of(heartbeat)
+    step, rank, phase, world_size, saved_step, compute_ns = facts_of(heartbeat)
     return FlatHeartbeat(
         heartbeat.event_time_ns,
         heartbeat.cluster,
@@ -59,32 +60,34 @@ def flattened(heartbeat: Heartbeat) -> FlatHeartbeat:
         phase,
         world_size,
         saved_step,
+        compute_ns,
     )
 
 
 def facts_of(heartbeat: Heartbeat) -> Facts:
     """The values of its columns."""
     if type(heartbeat) is Alive:
-        return None, heartbeat.rank, "", 0, None
+        return None, heartbeat.rank, "", 0, None, None
     if type(heartbeat) is Step:
-        return heartbeat.step, heartbeat.rank, "", 0, None
+        return heartbeat.step, heartbeat.rank, "", 0, None, heartbeat.compute_ns
     if type(heartbeat) is WorldSize:
-        return None, heartbeat.rank, "", heartbeat.world_size, None
+        return None, heartbeat.rank, "", heartbeat.world_size, None, None
     if type(heartbeat) is PhaseBegan:
-        return None, None, heartbeat.phase, 0, None
+        return None, None, heartbeat.phase, 0, None, None
     if type(heartbeat) is Advanced:
-        return None, None, _PROGRESS, 0, None
+        return None, None, _PROGRESS, 0, None, None
     if type(heartbeat) is CheckpointSaved:
-        return None, None, CHECKPOINT, 0, heartbeat.step
+        return None, None, CHECKPOINT, 0, heartbeat.step, None
     if type(heartbeat) is NodeCount:
-        return None, None, _NODES, heartbeat.nodes, None
-    return None, heartbeat.rank, _CUT, 0, None
+        return None, None, _NODES, heartbeat.nodes, None, None
+    return None, heartbeat.rank, _CUT, 0, None, None
 
 
 def unflattened(flat: FlatHeartbeat) -> Heartbeat:
     """The heartbeat of these columns. The most frequent kinds are made without `*`, which takes five times as long."""
     if flat.step is not None:
-        return Step(flat.event_time_ns, flat.cluster, flat.job, flat.node, flat.step, flat.rank, source=flat.source)
+        who_ns, cluster = flat.event_time_ns, flat.cluster
+        return Step(who_ns, cluster, flat.job, flat.node, flat.step, flat.rank, flat.compute_ns, source=flat.source)
     if flat.saved_step is None and not flat.phase and not flat.world_size:
         return Alive(flat.event_time_ns, flat.cluster, flat.job, flat.node, flat.rank, source=flat.source)
     who = (flat.event_time_ns, flat.cluster, flat.job, flat.node)

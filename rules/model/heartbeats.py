@@ -56,10 +56,11 @@ class Alive(_At, frozen=True, gc=False):
 
 @final
 class Step(_At, frozen=True, gc=False):
-    """A training step is completed; `rank` is None if the line does not name it."""
+    """A training step is completed; `rank` and `compute_ns`, the rank's time without waits, are None if not stated."""
 
     step: int
     rank: int | None = None
+    compute_ns: int | None = None
 
 
 @final

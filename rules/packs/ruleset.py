@@ -19,7 +19,10 @@ from epicenter.rules.packs.waits import UNITS, stated_wait_ns
 NEAR_BYTES: Final = 4096
 """Fields are looked for at most this far from the match. Without a bound, one long line could take minutes."""
 
-HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved"})
+COMPUTE_FIELDS: Final = ("compute_s", "compute_ms")
+"""The time of a step that a rank computes, without its waits for others."""
+
+HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved", *COMPUTE_FIELDS})
 
 
 _WAITED_PREFIX: Final = "waited_"

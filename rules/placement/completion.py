@@ -48,6 +48,8 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
         rank = _named_rank(signal, placement)
     if not node and rank is not None and signal.job:
         node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
+    if not node and signal.job:
+        node = placement.only_listed_node(signal.cluster, signal.job, signal.event_time_ns)
     if rank is None and signal.gpu and node:
         rank = _rank_of_gpu(signal, node, placement)
     fields = signal.fields

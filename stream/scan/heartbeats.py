@@ -32,10 +32,10 @@ class Heartbeats:
     def __init__(self) -> None:
         self._first: dict[Hashable, Heartbeat] = {}
 
-    def add_step(self, event: LogEvent, step: str, rank: str = "") -> None:
+    def add_step(self, event: LogEvent, step: str, rank: str = "", compute_ns: int | None = None) -> None:
         """The line reports this step as done, optionally with its rank; text that is not a number is ignored."""
         if is_number(step, 16):
-            self._add(event, ROUND_NS, Step, int(step), int(rank) if is_number(rank) else event.rank)
+            self._add(event, ROUND_NS, Step, int(step), int(rank) if is_number(rank) else event.rank, compute_ns)
         self.add_alive(event)
 
     def add_progress(self, event: LogEvent) -> None:
@@ -88,9 +88,9 @@ class Heartbeats:
             self._first[key] = kind(time_ns, event.cluster, event.job, event.node, *facts, source=source)
 
 
-def heartbeat_order(heartbeat: Heartbeat) -> tuple[int, str, str, str, int, int, str, str, int, int]:
+def heartbeat_order(heartbeat: Heartbeat) -> tuple[int, str, str, str, int, int, str, str, int, int, int]:
     """By time; the rest makes the order the same everywhere."""
-    step, rank, phase, world_size, saved_step = facts_of(heartbeat)
+    step, rank, phase, world_size, saved_step, compute_ns = facts_of(heartbeat)
     return (
         heartbeat.event_time_ns,
         heartbeat.cluster,
@@ -102,4 +102,5 @@ def heartbeat_order(heartbeat: Heartbeat) -> tuple[int, str, str, str, int, int,
         phase,
         world_size,
         -1 if saved_step is None else saved_step,
+        -1 if compute_ns is None else compute_ns,
     )

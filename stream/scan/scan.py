@@ -20,7 +20,8 @@ from epicenter.rules.model.records import LogEvent, Match, RankPlacement
 from epicenter.rules.model.signals import ERRORS, QUIET_ROLES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.precedence import LineHit
-from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.ruleset import COMPUTE_FIELDS, RuleSet
+from epicenter.rules.packs.waits import stated_wait_ns
 from epicenter.rules.placement.banners import placements_of
 from epicenter.rules.redact.redactor import Redactor
 from epicenter.stream.scan.blocks import RecordHits, join_blocks, with_short_lines
@@ -291,7 +292,7 @@ def _record_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> 
     spec, fields = hit.rule.spec, hit.fields
     if spec.role == "progress":
         if fields.get("step"):
-            heartbeats.add_step(event, fields["step"], fields.get("rank", ""))
+            heartbeats.add_step(event, fields["step"], fields.get("rank", ""), _compute_ns(fields))
         else:
             heartbeats.add_progress(event)
     elif spec.role == "placement":
@@ -303,6 +304,11 @@ def _record_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> 
         heartbeats.add_phase(event, spec.phase)
     if saved_step := fields.get("step_saved"):
         heartbeats.add_saved(event, saved_step)
+
+
+def _compute_ns(fields: Mapping[str, str]) -> int | None:
+    stated = ((name, fields[name]) for name in COMPUTE_FIELDS if name in fields)
+    return next((stated_wait_ns(text, name.removeprefix("compute_")) for name, text in stated), None)
 
 
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:

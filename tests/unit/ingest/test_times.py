@@ -28,6 +28,8 @@ HEADS = [
     pytest.param("[Mon Mar  2 09:00:05 2026] x", at(5), id="dmesg-ctime"),
     pytest.param("[Mon Mar  2 09:00:05 2020] x", timegm((2020, 3, 2, 9, 0, 5)) * NS_PER_S, id="ctime-keeps-its-year"),
     pytest.param("I0302 09:00:05.250000 991 metric_logger.py:214] x", at(5.25), id="absl"),
+    pytest.param("I20260302 09:00:05.250000 991 metric_logger.cc:214] x", at(5.25), id="glog-with-a-year"),
+    pytest.param("I20261302 09:00:05.250000 991 metric_logger.cc:214] x", None, id="glog-without-such-a-month"),
     pytest.param(f"W0000 00:00:{START_S + 5}.250000 991 cuda.cc:1] x", at(5.25), id="absl-before-its-start"),
     pytest.param("[E302 09:00:05.250000001 ProcessGroupNCCL.cpp:683] x", at(5.25) + 1, id="c10"),
     pytest.param(

@@ -67,7 +67,9 @@ def test_an_error_of_a_file_without_any_time_was_written_when_its_job_failed() -
         pytest.param([exited(500)], END_NS, 500, id="another-failure-has-a-time"),
     ],
 )
-def test_an_end_without_a_time_has_the_time_when_its_job_ended(others: list[Match], latest_ns: int, second: int) -> None:
+def test_an_end_without_a_time_has_the_time_when_its_job_ended(
+    others: list[Match], latest_ns: int, second: int
+) -> None:
     signals = [signal_of(the_rules(), other) for other in others]
     (found,), _ = settled([Undated(error(), latest_ns)], signals, END_NS, lambda match: at(700))
     assert found.event.event_time_ns == at(second)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from typing import Final
+
 import pytest
 from msgspec.structs import replace
 
@@ -139,6 +142,54 @@ def test_a_job_with_a_throttled_node_has_a_straggler_when_its_steps_take_half_as
 
 def test_steps_that_take_half_as_long_again_for_no_known_reason_are_no_straggler(engine: Engine) -> None:
     assert run(engine, SLOWER, 117 * 5 + 340) == []
+
+
+def computing(heartbeats: Iterable[Step], slow_ranks: Collection[int], since_s: float) -> list[Step]:
+    """The same steps with the time that each rank computed: 4 s, and from a second on 7 s on slow ranks."""
+    return [
+        replace(
+            step,
+            compute_ns=(7 if step.rank in slow_ranks and step.event_time_ns >= at(since_s) else 4) * NS_PER_S,
+        )
+        for step in heartbeats
+    ]
+
+
+SLOW_S: Final = 117 * 5 + 8
+ALL_SLOWER: Final = [
+    *of_all(117, nodes=2, gpus=4),
+    *(replace(step, rank=rank, node=f"n{rank // 4}") for step in SLOWER[118:] for rank in range(8)),
+]
+
+
+@pytest.mark.parametrize(
+    ("slow_ranks", "place"),
+    [
+        pytest.param([6], ("n1", 6), id="one-rank"),
+        pytest.param([4, 6, 7], ("n1", None), id="ranks-of-a-node"),
+        pytest.param([2, 6], None, id="ranks-of-two-nodes"),
+        pytest.param(range(8), None, id="all"),
+        pytest.param([], None, id="none"),
+    ],
+)
+def test_ranks_of_one_node_that_compute_for_longer_explain_slow_steps(
+    engine: Engine, slow_ranks: Collection[int], place: tuple[str, int | None] | None
+) -> None:
+    found = run(engine, computing(ALL_SLOWER, slow_ranks, SLOW_S), 117 * 5 + 340)
+    places = [(incident.root_cause.node, incident.root_cause.rank) for incident in found]
+    assert places == ([place] if place else [])
+
+
+def test_the_rank_that_computes_for_longer_is_named_with_how_much(engine: Engine) -> None:
+    (found,) = run(engine, computing(ALL_SLOWER, [6], SLOW_S), 117 * 5 + 340)
+    assert found.chain[0].text == (
+        "each step now takes 8.0 s instead of 5.0 s; "
+        "rank 6 on n1 computes for 1.8 times as long as before, others don't"
+    )
+
+
+def test_a_rank_that_always_computes_for_longer_explains_no_slow_steps(engine: Engine) -> None:
+    assert run(engine, computing(ALL_SLOWER, [6], 0), 117 * 5 + 340) == []
 
 
 def test_a_job_that_reports_round_steps_only_is_slow_too(engine: Engine) -> None:

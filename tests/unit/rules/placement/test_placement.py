@@ -309,6 +309,27 @@ def test_a_job_that_only_a_scheduler_lists_is_on_no_node_until_it_logs() -> None
     assert placement.jobs_on("c", "n1", at(3)) == {"A"}
 
 
+@pytest.mark.parametrize(
+    ("listed", "with_lines", "node"),
+    [
+        pytest.param(["n1"], [], "n1", id="only-in-a-list"),
+        pytest.param(["n1"], ["n1"], "n1", id="with-lines"),
+        pytest.param(["n1"], ["n2"], "", id="lines-of-another"),
+        pytest.param(["n1", "n2"], [], "", id="two"),
+        pytest.param([], ["n1"], "", id="no-list"),
+    ],
+)
+def test_what_a_job_of_one_node_reports_without_a_node_is_there(
+    listed: list[str], with_lines: list[str], node: str
+) -> None:
+    placement = Placement()
+    for name in listed:
+        placement.list_node(a_rank_placement(0, name, is_listed=True, is_allocated=True))
+    for name in with_lines:
+        placement.observe("c", name, "A", at(1))
+    assert placement.only_listed_node("c", "A", at(2)) == node
+
+
 ASSIGNED = "{} n0 kube-scheduler[1]: Successfully assigned ml/{} to n9"
 
 

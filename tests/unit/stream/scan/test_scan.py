@@ -462,3 +462,21 @@ def test_reported_pods_are_forgotten_when_there_are_too_many(monkeypatch: pytest
     assert reported_pods("a", "b", "a", "c", "b", "c") == ["train-a", "train-b", "train-c"]
     assert reported_pods("d") == ["train-d"]
     assert reported_pods("a", "d") == ["train-a"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "compute_ns"),
+    [
+        ("step_time=2.971s compute=2.686s comm_wait=0.285s", 2_686_000_000),
+        ("step_time=2.971s (compute 2.686s, wait 0.285s)", 2_686_000_000),
+        ("dt_ms=2971 compute_ms=2686", 2_686_000_000),
+        ("dt: 2971 ms, fwd_bwd: 2686.5 ms", 2_686_500_000),
+        ("lr=3e-4 grad_norm=1.2", None),
+        ("compute_capability=9.0 grad_norm=1.2", None),
+    ],
+)
+def test_a_step_has_the_time_that_its_rank_computed(stated: str, compute_ns: int | None) -> None:
+    line = f"{iso(1)} INFO train rank=3 step=12 loss=2.31 {stated}"
+    heartbeats = a_scanner().scan(batch([line.encode()])).heartbeats
+    steps = {(found.step, found.rank, found.compute_ns) for found in heartbeats if type(found) is Step}
+    assert steps == {(12, 3, compute_ns)}
