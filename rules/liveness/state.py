@@ -15,7 +15,7 @@ from epicenter.rules.model.times import NS_PER_S
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
 """A job of unknown cadence may pause for this long: it compiles, restores or warms up."""
 
-KEPT_TIMES: Final = 5
+MAX_KEPT_TIMES: Final = 5
 
 MAX_PLACES: Final = 200_000
 _KEY_BREAK: Final = "\x1f"
@@ -40,8 +40,8 @@ class Member(msgspec.Struct, array_like=True):
 
     def compute(self, compute_ns: int) -> None:
         """Record how long it computed for a step."""
-        self.compute_ns = [*self.compute_ns[1 - KEPT_TIMES :], compute_ns]
-        if len(self.compute_ns) == KEPT_TIMES:
+        self.compute_ns = [*self.compute_ns[1 - MAX_KEPT_TIMES :], compute_ns]
+        if len(self.compute_ns) == MAX_KEPT_TIMES:
             usual_ns = median(self.compute_ns)
             self.least_compute_ns = min(self.least_compute_ns or usual_ns, usual_ns)
 
