@@ -216,7 +216,7 @@ class Engine:
         self.end_input()
         newest_ns = self._waiting.newest_ns()
         changed = self.advance(max(newest_ns, self._state.watermark_ns))
-        self._mark_changed(self._state.lifecycle.release_all())
+        self._mark_changed(self._state.lifecycle.release_all(self._relations))
         return changed + self._changes.reports()
 
     def end_input(self) -> None:
@@ -271,7 +271,7 @@ class Engine:
             elif self._detectors.next_due_ns == due_ns:
                 self._on_windowed(self._detectors.fire(due_ns))
             else:
-                self._mark_changed(lifecycle.fire(self._attempt_of, liveness.next_expected_ns))
+                self._mark_changed(lifecycle.fire(self._attempt_of, liveness.next_expected_ns, self._relations))
 
     def _on_match(self, match: Match) -> None:
         if not self._is_known(match):

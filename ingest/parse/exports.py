@@ -34,12 +34,17 @@ _JOB_OF_STREAM: Final = re.compile(
 )
 """A part of a stream's name that is a job; a number that may be a date needs a word before it."""
 
+_JOB_OF_GROUP: Final = re.compile(r"/(?:train(?:ing)?|jobs?)/(?!job$)(?P<job>[^/]{1,120})$|/TrainingJobs$", re.ASCII)
+"""A group that is named after a job, or SageMaker's group of all jobs."""
+
+_RANK_OF_STREAM: Final = re.compile(r"rank[-_]?(\d{1,7})", re.ASCII)
+
 _TEXTS_OF_GOOGLE = ("MESSAGE", "message", "log", "msg")
 
 
 def unwrapped(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields as a shipper would have written them; the same if they are not of a store."""
-    if "logStreamName" in fields:
+    if "logStreamName" in fields or fields.keys() >= {"logGroup", "logStream"}:
         return _with_inner(_of_cloudwatch(fields), "message")
     if "insertId" in fields:
         return _with_inner(_of_google(fields), "message")
@@ -82,14 +87,25 @@ def _label_of_pod(name: str) -> str:
 
 
 def _of_cloudwatch(fields: dict[str, Any]) -> dict[str, Any]:
-    """An event of `aws logs filter-log-events`. Its stream is named by the site, often after node, job or pod."""
-    stream = str(fields["logStreamName"])
+    """An event of `aws logs filter-log-events`, or with its group, as export tools add it.
+
+    Group and stream are named by the site, often after node, job, rank or pod; by SageMaker after its training job.
+    """
+    stream = str(fields.get("logStreamName") or fields.get("logStream"))
     unwrapped = {"message": fields.get("message"), "timestamp": fields.get("timestamp"), "stream": stream}
-    for part in stream.split("/"):
+    first, *parts = stream.split("/")
+    group = _JOB_OF_GROUP.search(str(fields.get("logGroup", "")))
+    if group and (group["job"] or parts):
+        unwrapped["job_id"] = group["job"] or first
+        if group["job"] and parts and _RANK_OF_STREAM.fullmatch(parts[-1]):
+            unwrapped["host"] = first
+    for part in (first, *parts):
         if is_node_name(part):
             unwrapped.setdefault("host", part)
         elif found := _JOB_OF_STREAM.fullmatch(part):
             unwrapped.setdefault("job_id", found[found.lastindex or 0])
+        elif found := _RANK_OF_STREAM.fullmatch(part):
+            unwrapped.setdefault("rank", found[1])
     return unwrapped
 
 

@@ -38,6 +38,10 @@ _CGROUP_FIELDS = ("_SYSTEMD_CGROUP", "_SYSTEMD_UNIT")
 _JOB_OF_CGROUP = re.compile(r"\bjob[_-](\d{1,10})(?=[/.]|$)")
 """Slurm's cgroups (`/system.slice/slurmstepd.scope/job_7877/step_0`), and units that sites name alike."""
 
+_JOB_OF_UNIT = re.compile(r"(?:train(?:ing|er)?)[-@](?P<job>[\w.-]{1,80})\.(?:service|scope)$", re.ASCII)
+_RANK_OF_IDENTIFIER = re.compile(r"rank[-_]?(\d{1,7})$", re.ASCII)
+"""How sites name the units of a job and its processes that systemd runs."""
+
 _TAG_PARTS = re.compile(r"[|/, ;]")
 _RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
 _POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
@@ -141,7 +145,7 @@ def _read_identity(fields: dict[str, Any], event: ClusterEvent | None) -> Identi
         job=_first(fields, _JOB_FIELDS)
         or _first(labels, _JOB_LABELS)
         or (event.job if event else _job_of_cgroup(fields) or tagged_job),
-        rank=_first(fields, _RANK_FIELDS),
+        rank=_first(fields, _RANK_FIELDS) or _rank_of_identifier(fields),
         pod_index=_first(_labels(fields), _POD_INDEX_LABELS),
         pod=event.pod if event else _first(fields, _POD_FIELDS) or tagged_pod,
         container=_first(fields, _CONTAINER_FIELDS),
@@ -167,7 +171,13 @@ def _names_in_tag(fields: dict[str, Any]) -> tuple[str, str]:
 
 
 def _job_of_cgroup(fields: dict[str, Any]) -> str:
-    found = _JOB_OF_CGROUP.search(_first(fields, _CGROUP_FIELDS))
+    cgroup = _first(fields, _CGROUP_FIELDS)
+    found = _JOB_OF_CGROUP.search(cgroup) or _JOB_OF_UNIT.match(cgroup.rpartition("/")[2])
+    return found[1] if found else ""
+
+
+def _rank_of_identifier(fields: dict[str, Any]) -> str:
+    found = _RANK_OF_IDENTIFIER.match(_first(fields, ("SYSLOG_IDENTIFIER",)))
     return found[1] if found else ""
 
 

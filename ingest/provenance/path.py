@@ -38,7 +38,9 @@ _NAME_ID_AND_NODE = re.compile(
 )
 """`llama-7877-gpu-a-12.out`: one of several files of the job, or the node has a usual name."""
 
-_TORCHRUN_ID = re.compile(r"(?P<id>\d{3,10})_[a-z0-9_]{8}$")
+_TORCHRUN_ID = re.compile(r"(?:(?!none_)[A-Za-z][\w.-]*?[-_.])?(?P<id>\d{3,10})_[a-z0-9_]{8}$", re.ASCII)
+"""The folder of a run: `torchrun --rdzv-id`, then eight random characters (torch elastic/agent/server/api.py)."""
+
 _ATTEMPT = re.compile(r"attempt_\d{1,6}$")
 _POD_FOLDER = re.compile(r"[a-z0-9-]{1,63}_(?P<pod>[a-z0-9][a-z0-9.-]{0,252})_[0-9a-f-]{32,36}$")
 _POD_FILE = re.compile(r"(?P<pod>[a-z0-9][a-z0-9.-]{0,252})_[a-z0-9-]{1,63}_[a-z0-9-]{1,63}-[0-9a-f]{64}$")
@@ -173,7 +175,7 @@ def _job_of_folders(folders: Sequence[str]) -> str:
         if slurm_id := slurm_id_in(name):
             return slurm_id
         if depth and not _is_one_of_many(name) and (found := _NAME_AND_ID.match(name)):
-            return found["id"]
+            return _job_of_folders(folders[:depth][-1:]) or found["id"]
     return ""
 
 

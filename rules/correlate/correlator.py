@@ -9,6 +9,7 @@ import msgspec
 
 from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.cause.survival import breaks_its_node, cleared, is_survived
+from epicenter.rules.correlate.harm import hurts_a_job
 from epicenter.rules.correlate.keys import (
     FILE,
     FOLDER,
@@ -125,6 +126,8 @@ class Correlator(msgspec.Struct):
         jobs = self.jobs_of(signal)
         dropped = self._record_end(signal, jobs)
         found = self._homes(signal, jobs, relations)
+        if signal.job and is_soft(signal):
+            found = [incident for incident in found if incident.pending_until_ns or hurts_a_job(incident)]
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
                 return [*dropped, *self._add_late(late, signal, jobs)]
@@ -150,6 +153,19 @@ class Correlator(msgspec.Struct):
         if is_new_kind:
             self._take_unattached(first, signal, jobs, relations)
         return [*dropped, first, *others]
+
+    def release(self, incident: IncidentState, relations: Relations) -> list[IncidentState]:
+        """A pending incident was not survived: it is open from now on, and one with those that its errors belong to."""
+        jobs_by_signal = [(signal, incident.jobs_of(signal)) for signal in incident.signals()]
+        homes = [home for signal, jobs in jobs_by_signal for home in self._homes(signal, jobs, relations)]
+        open_ones = {home.incident_id: home for home in homes if not home.pending_until_ns}
+        if not open_ones:
+            incident.pending_until_ns = 0
+            return [incident]
+        first, *others = sorted([incident, *open_ones.values()], key=_age)
+        for other in others:
+            self._merge(other, first, "a job did not survive it", incident.pending_until_ns)
+        return [first, *others]
 
     def resolve(self, incident: IncidentState, time_ns: int, resolution: Resolution, why: str) -> None:
         """Resolve the incident; for `REOPENS_FOR_NS` it may be reopened."""

@@ -110,7 +110,9 @@ class Lifecycle(msgspec.Struct):
         """When the next timer is due."""
         return self.timers[0][0] if self.timers else None
 
-    def fire(self, attempt_of: AttemptOf, next_expected: NextExpected) -> list[IncidentState]:
+    def fire(
+        self, attempt_of: AttemptOf, next_expected: NextExpected, relations: Relations
+    ) -> list[IncidentState]:
         """Fire the first timer; return the incidents that changed."""
         due_ns, incident_id = heappop(self.timers)
         incident = self.correlator.open.get(incident_id)
@@ -128,18 +130,16 @@ class Lifecycle(msgspec.Struct):
             self._resolve(incident, due_ns, Resolution.QUIET, why, attempt_of)
             return [incident]
         heappush(self.timers, (over_ns, incident_id))
-        return self._release(incident)
+        return self._release(incident, relations)
 
-    def release_all(self) -> list[IncidentState]:
+    def release_all(self, relations: Relations) -> list[IncidentState]:
         """The input has ended: pending incidents become open, unless a step followed; return them."""
         ended = [incident for incident in self.correlator.open.values() if not any(incident.steps_since.values())]
-        return [released for incident in ended for released in self._release(incident)]
+        return [released for incident in ended for released in self._release(incident, relations)]
 
-    def _release(self, incident: IncidentState) -> list[IncidentState]:
-        if not incident.pending_until_ns:
-            return []
-        incident.pending_until_ns = 0
-        return [incident]
+    def _release(self, incident: IncidentState, relations: Relations) -> list[IncidentState]:
+        is_pending = incident.pending_until_ns and incident.incident_id in self.correlator.open
+        return self.correlator.release(incident, relations) if is_pending else []
 
     def _set_timer(self, incident: IncidentState, reports_within: ReportsWithin) -> None:
         incident.has_timer = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
@@ -14,7 +14,7 @@ from epicenter.rules.cause.ranking import Candidate, rank
 from epicenter.rules.cause.suspects import Suspects, strongest_suspects
 from epicenter.rules.cause.witnesses import accused
 from epicenter.rules.correlate.attempts import Attempt, recurrence
-from epicenter.rules.correlate.pending import is_of_a_node, is_soft
+from epicenter.rules.correlate.harm import hurts_a_job
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.verdict import verdict_of
@@ -27,7 +27,7 @@ from epicenter.rules.model.incident import (
     RankedCause,
     RootCause,
 )
-from epicenter.rules.model.signals import ERRORS, SEVERITIES, Signal
+from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -46,7 +46,6 @@ from epicenter.rules.report.title import title_of
 
 MAX_BLOCK_LENGTH: Final = 16_000
 UNHARMFUL_SEVERITY: Final = "warning"
-REBOOT_CLASS: Final = "node-reboot"
 
 
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
@@ -103,19 +102,8 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
 def _severity(state: IncidentState, root: Signal) -> str:
     """That of its worst signal; at most a warning where a scheduler did what it should, or where no job suffers."""
     is_intended = root.failure_class in vocabulary().intended
-    needs_no_page = is_intended or not _hurts_a_job(state)
+    needs_no_page = is_intended or not hurts_a_job(state)
     return min(state.severity, UNHARMFUL_SEVERITY, key=SEVERITIES.index) if needs_no_page else state.severity
-
-
-def _hurts_a_job(state: IncidentState) -> bool:
-    """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots."""
-    return any(signal.severity in ERRORS and not _is_harmless(signal, state.jobs) for signal in state.signals())
-
-
-def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
-    is_of_node_only = is_of_a_node(signal) and not signal.job
-    is_intended = signal.failure_class in vocabulary().intended
-    return is_intended or (is_of_node_only and is_soft(signal)) or (signal.failure_class == REBOOT_CLASS and not jobs)
 
 
 def ranked_signals(

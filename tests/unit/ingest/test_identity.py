@@ -65,7 +65,7 @@ def test_docker_s_attributes_name_the_job_and_the_pod(attrs: dict[str, str], who
         pytest.param({"_SYSTEMD_UNIT": "train-job-7877.service"}, "7877", id="unit"),
         pytest.param({"_SYSTEMD_CGROUP": "/system.slice/job_7877", "job": "A"}, "A", id="stated-job"),
         pytest.param({"_SYSTEMD_CGROUP": "/system.slice/cronjob_7877/x"}, "", id="another-word"),
-        pytest.param({"_SYSTEMD_UNIT": "train-job-7877b.service"}, "", id="no-number"),
+        pytest.param({"_SYSTEMD_UNIT": "batch-job-7877b.service"}, "", id="no-number"),
         pytest.param({"_SYSTEMD_UNIT": "sshd.service"}, "", id="daemon"),
     ],
 )
