@@ -14,8 +14,7 @@ import msgspec
 from epicenter.rules.cause.exceptions import is_an_end
 from epicenter.rules.cause.processes import foreign, may_be_foreign, serves_the_cluster, with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
-from epicenter.rules.cause.suspects import WAITING_CLASSES
-from epicenter.rules.correlate.keys import is_of_lost_pod
+from epicenter.rules.correlate.correlator import breaks_a_node, is_a_stop
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.pending import is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
@@ -321,9 +320,11 @@ class Engine:
         self._detect(signal)
 
     def _on_signal(self, signal: Signal) -> None:
-        is_stop = signal.failure_class in WAITING_CLASSES or is_of_lost_pod(signal)
-        if is_stop and signal.job and not self._state.lifecycle.correlator.has_class(signal):
+        correlator = self._state.lifecycle.correlator
+        if signal.job and is_a_stop(signal) and not correlator.has_class(signal):
             self._place_broken_node(signal)
+        elif not signal.job and breaks_a_node(signal) and not correlator.jobs_of(signal):
+            self._place_in_stopped_job(signal)
         self._correlate(signal)
         self._detect(signal)
 
@@ -371,6 +372,14 @@ class Engine:
         node = self._state.lifecycle.correlator.broken_node_without_job(stop)
         if node and self._state.liveness.may_lack_a_node(stop.cluster, stop.job):
             self._on_placement(stop.cluster, node, stop.job, stop.onset_ns)
+
+    def _place_in_stopped_job(self, broken: Signal) -> None:
+        """A node without known jobs breaks: it is the one that the only job lacks which stopped at that moment."""
+        lacks_a_node = self._state.liveness.may_lack_a_node
+        stopped = self._state.lifecycle.correlator.jobs_that_stopped(broken)
+        jobs = [job for job in stopped if lacks_a_node(broken.cluster, job)]
+        if len(jobs) == 1:
+            self._on_placement(broken.cluster, broken.node, jobs[0], broken.onset_ns)
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1

@@ -16,7 +16,7 @@ from epicenter.ingest.parse.exports import unwrapped
 from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
 from epicenter.ingest.parse.identity import Identity, identity_of, names_no_writer
 from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
-from epicenter.ingest.parse.kube_event import printed_event
+from epicenter.ingest.parse.kube_event import MARKS_OF_AN_EVENT, printed_event
 from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
 from epicenter.rules.errors import DeadLetterKind, RecordError
@@ -236,7 +236,8 @@ def _as_text(name: str, content: Any) -> str:
 
 def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], record: RawRecord) -> int | None:
     received_ns, zone = record.received_ns, record.zone
-    for name in (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if "metadata" in fields else _TIME_FIELDS:
+    is_of_an_event = not MARKS_OF_AN_EVENT.isdisjoint(fields)
+    for name in (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if is_of_an_event else _TIME_FIELDS:
         if name in fields and plausible(time_ns := time_from_field(fields[name], zone), received_ns):
             return time_ns
     times = (time_at_head(head, received_ns, zone) for head in heads)

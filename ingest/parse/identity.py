@@ -39,6 +39,7 @@ _JOB_OF_CGROUP = re.compile(r"\bjob[_-](\d{1,10})(?=[/.]|$)")
 """Slurm's cgroups (`/system.slice/slurmstepd.scope/job_7877/step_0`), and units that sites name alike."""
 
 _JOB_OF_UNIT = re.compile(r"(?:train(?:ing|er)?)[-@](?P<job>[\w.-]{1,80})\.(?:service|scope)$", re.ASCII)
+_IDENTIFIER_FIELDS = ("SYSLOG_IDENTIFIER", "proc", "process")
 _RANK_OF_IDENTIFIER = re.compile(r"rank[-_]?(\d{1,7})$", re.ASCII)
 """How sites name the units of a job and its processes that systemd runs."""
 
@@ -69,6 +70,7 @@ _ALL_FIELDS = frozenset(
         *_JOB_FIELDS,
         *_CGROUP_FIELDS,
         *_RANK_FIELDS,
+        *_IDENTIFIER_FIELDS,
         *_SOURCE_FIELDS,
         *_POD_FIELDS,
         *_CONTAINER_FIELDS,
@@ -177,7 +179,7 @@ def _job_of_cgroup(fields: dict[str, Any]) -> str:
 
 
 def _rank_of_identifier(fields: dict[str, Any]) -> str:
-    found = _RANK_OF_IDENTIFIER.match(_first(fields, ("SYSLOG_IDENTIFIER",)))
+    found = _RANK_OF_IDENTIFIER.match(_first(fields, _IDENTIFIER_FIELDS))
     return found[1] if found else ""
 
 

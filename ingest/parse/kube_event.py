@@ -9,6 +9,9 @@ import orjson
 
 TIME_FIELDS: Final = ("eventTime", "lastTimestamp", "deprecatedLastTimestamp", "firstTimestamp")
 _OBJECT_FIELDS = ("involvedObject", "regarding")
+MARKS_OF_AN_EVENT: Final = frozenset(("metadata", *_OBJECT_FIELDS))
+"""Fields with which `TIME_FIELDS` are those of an Event: exporters may leave out its metadata."""
+
 ORIGIN_FIELDS: Final = ("source", "deprecatedSource")
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.cause.survival import breaks_its_node, cleared, is_survived
+from epicenter.rules.cause.suspects import WAITING_CLASSES
 from epicenter.rules.correlate.harm import hurts_a_job
 from epicenter.rules.correlate.keys import (
     FILE,
@@ -20,6 +21,7 @@ from epicenter.rules.correlate.keys import (
     NODE,
     is_node_wide,
     is_of_a_maker,
+    is_of_lost_pod,
     keys_of,
     keys_sought,
     kind_of,
@@ -61,6 +63,7 @@ _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
 _SCHEDULERS = ("slurm", "kubernetes")
 _NEVER_CANCELLED = ("cuda", "memory")
+_LOSSES = ("connection-reset", "nccl-error", "nccl-net-ib-error")
 
 
 class Correlator(msgspec.Struct):
@@ -98,15 +101,23 @@ class Correlator(msgspec.Struct):
 
     def broken_node_without_job(self, stop: Signal) -> str:
         """The only node that broke when a job stopped, and that no line places in a job; empty if there is none."""
+        without_job = (incident for incident in self.open.values() if not incident.jobs)
         broken = {
             signal.node
-            for incident in self.open.values()
-            if not incident.jobs
-            for of_class in incident.signals_by_class.values()
-            for signal in of_class
+            for incident in without_job
+            for signal in incident.signals()
             if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)
         }
         return broken.pop() if len(broken) == 1 else ""
+
+    def jobs_that_stopped(self, broken: Signal) -> set[str]:
+        """The jobs that had stopped, or lost a peer, when this node broke."""
+        return {
+            stop.job
+            for incident in self.open.values()
+            for stop in incident.signals()
+            if stop.cluster == broken.cluster and stop.job and is_a_stop(stop) and _breaks_a_node_at(broken, stop)
+        }
 
     def has_class(self, signal: Signal) -> bool:
         """Whether an open incident of the signal's job has its class already."""
@@ -403,13 +414,23 @@ def _age(incident: IncidentState) -> tuple[int, str]:
     return (incident.first_onset_ns, incident.incident_id)
 
 
+def is_a_stop(signal: Signal) -> bool:
+    """Whether a job stopped, or one of its ranks lost a peer, for a reason that its reporter does not know."""
+    return signal.failure_class in (*WAITING_CLASSES, *_LOSSES) or is_of_lost_pod(signal)
+
+
+def breaks_a_node(signal: Signal) -> bool:
+    """Whether it takes its node, or a device of it, away from whatever runs there."""
+    is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
+    return bool(signal.node) and is_of_a_node and not signal.is_foreign
+
+
 def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:
     """Whether it breaks a node at the moment of the stop. A scheduler notices late, a kernel at once."""
     apart_ns = abs(signal.onset_ns - stop.onset_ns)
     if not is_hard(signal):
         apart_ns = min(apart_ns, abs(signal.event_time_ns - stop.event_time_ns))
-    is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
-    return bool(signal.node) and is_of_a_node and not signal.is_foreign and apart_ns <= SAME_STOP_NS
+    return apart_ns <= SAME_STOP_NS and breaks_a_node(signal)
 
 
 def _opens(signal: Signal) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from epicenter.rules.liveness.slowness import explain, is_slow, slow_ranks, slow_since_ns, usual_pace_ns
+from epicenter.rules.liveness.slowness import explain, slow_ranks, slow_since_ns, slowness_of, usual_pace_ns
 from epicenter.rules.liveness.state import JobWatch, node_key
 from epicenter.rules.liveness.streams import NodeStreams
 from epicenter.rules.liveness.verdict import LAG_STEPS, SHIPPER_SILENT, STRAGGLER, Finding, laggard, who_of
@@ -18,13 +18,14 @@ FALLS_TO_COUNT: Final = 3
 def slow_steps(watch: JobWatch) -> Finding | None:
     """A straggler if the steps have become slow; once, until they are fast again. Call it at each step."""
     was_straggling = watch.is_straggling
-    watch.is_straggling = is_slow(watch.progress) or bool(watch.suspect and was_straggling)
-    if was_straggling or not watch.is_straggling:
+    slowness = slowness_of(watch.progress)
+    watch.is_straggling = slowness is not None or bool(watch.suspect and was_straggling)
+    if was_straggling or slowness is None:
         return None
-    before_s, now_s = usual_pace_ns(watch.progress) / NS_PER_S, watch.progress.paces_ns[-1] / NS_PER_S
+    before_s, now_s = usual_pace_ns(slowness, watch.progress) / NS_PER_S, watch.progress.paces_ns[-1] / NS_PER_S
     node, rank, why = _slow_place(watch)
     text = f"each step now takes {now_s:.1f} s instead of {before_s:.1f} s; {why}"
-    return Finding(STRAGGLER, node, rank, text, slow_since_ns(watch.progress))
+    return Finding(STRAGGLER, node, rank, text, slow_since_ns(slowness, watch.progress))
 
 
 def _slow_place(watch: JobWatch) -> tuple[str, int | None, str]:
@@ -50,7 +51,7 @@ def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:
     step = member.step if member else 0
     lag = last - step if member and last is not None else 0
     watch.suspect, watch.suspect_step, watch.suspect_lag = suspect, step, lag
-    watch.is_straggling = is_slow(watch.progress) or bool(suspect and watch.is_straggling)
+    watch.is_straggling = slowness_of(watch.progress) is not None or bool(suspect and watch.is_straggling)
     least_fall = LAG_STEPS * watch.progress.usual_stride
     falls_back = suspect == before[0] and step > before[1] and lag >= before[2] + least_fall
     watch.suspect_falls = watch.suspect_falls + 1 if falls_back else 0

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from itertools import accumulate, takewhile
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 from epicenter.rules.liveness.progress import PACES_TO_TRUST, JobProgress, median
 from epicenter.rules.liveness.state import JobWatch, Member
 from epicenter.rules.model.times import NS_PER_S
 
-SLOW_REPORTS: Final = 10
 SLOW_NS: Final = 120 * NS_PER_S
-SLOW_TIMES: Final = 2.0
-EXPLAINED_SLOW_REPORTS: Final = 5
-EXPLAINED_SLOW_TIMES: Final = 1.4
+
+
+class Slowness(NamedTuple):
+    """How slow steps are, in so many reports and for so long, if they are slow."""
+
+    times: float
+    reports: int
+    length_ns: int
+
+
+UNEXPLAINED: Final = (Slowness(2.0, 10, SLOW_NS), Slowness(1.5, 10, 600 * NS_PER_S))
+EXPLAINED: Final = (Slowness(1.4, 5, SLOW_NS),)
+EXPLAINED_COUNT: Final = (Slowness(2.0, 5, SLOW_NS),)
+"""Of progress without step numbers, which lost lines make look slow too: only with a line that explains slow steps."""
+
 SLOWED_FOR_NS: Final = 1800 * NS_PER_S
 """For this long after a line that explains slow steps, such as a throttled processor, less slowness is enough."""
 
@@ -38,45 +49,44 @@ def explain(progress: JobProgress, time_ns: int) -> None:
     progress.slowed_ns = max(time_ns, progress.slowed_ns)
 
 
-def is_slow(progress: JobProgress) -> bool:
-    """Whether all its newest steps, over minutes, took well longer than before."""
-    paces_ns, times = progress.paces_ns, _slow_times(progress)
-    if len(paces_ns) < PACES_TO_TRUST or paces_ns[-1] < times * min(paces_ns):
-        return False
-    reports = _reports_to_be_slow(progress)
-    newest, before = paces_ns[-reports:], paces_ns[:-reports]
-    if sum(progress.gaps_ns[-reports:]) < SLOW_NS or len(before) < PACES_TO_TRUST:
-        return False
-    thirds = (newest[part * reports // 3 : (part + 1) * reports // 3] for part in range(3))
-    is_even = min(map(fmean, thirds)) >= times * median(before)
-    return is_even and (_is_explained(progress) or not progress.is_counted)
+def slowness_of(progress: JobProgress) -> Slowness | None:
+    """How slow all its newest steps are, over minutes, compared with those before; None if they are as usual."""
+    if len(progress.paces_ns) < PACES_TO_TRUST:
+        return None
+    if progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS:
+        kinds = EXPLAINED_COUNT if progress.is_counted else EXPLAINED
+    else:
+        kinds = () if progress.is_counted else UNEXPLAINED
+    return next((kind for kind in kinds if _is_slow_as(kind, progress)), None)
 
 
-def usual_pace_ns(progress: JobProgress) -> int:
-    """The median time per step before the newest minutes."""
-    return median(progress.paces_ns[: -_reports_to_be_slow(progress)])
+def usual_pace_ns(kind: Slowness, progress: JobProgress) -> int:
+    """The median time per step before it was slow."""
+    return median(progress.paces_ns[: -_reports(kind, progress)])
 
 
-def slow_since_ns(progress: JobProgress) -> int:
+def slow_since_ns(kind: Slowness, progress: JobProgress) -> int:
     """When the newest run of slow steps began; soon after that a line may explain it."""
-    least_ns = _slow_times(progress) * usual_pace_ns(progress)
+    least_ns = kind.times * usual_pace_ns(kind, progress)
     slow = list(takewhile(lambda pace_ns: pace_ns >= least_ns, reversed(progress.paces_ns)))
     since_ns = progress.reported_ns - sum(progress.gaps_ns[-len(slow) :]) if slow else progress.reported_ns
     explained_ns = progress.slowed_since_ns
     return explained_ns if since_ns < explained_ns <= since_ns + SLOW_NS else since_ns
 
 
-def _is_explained(progress: JobProgress) -> bool:
-    return progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS
+def _is_slow_as(kind: Slowness, progress: JobProgress) -> bool:
+    paces_ns = progress.paces_ns
+    if paces_ns[-1] < kind.times * min(paces_ns):
+        return False
+    reports = _reports(kind, progress)
+    newest, before = paces_ns[-reports:], paces_ns[:-reports]
+    if sum(progress.gaps_ns[-reports:]) < kind.length_ns or len(before) < PACES_TO_TRUST:
+        return False
+    thirds = (newest[part * reports // 3 : (part + 1) * reports // 3] for part in range(3))
+    return min(map(fmean, thirds)) >= kind.times * median(before)
 
 
-def _slow_times(progress: JobProgress) -> float:
-    """How slow is slow. Lost lines make progress without step numbers look slow too."""
-    return EXPLAINED_SLOW_TIMES if _is_explained(progress) and not progress.is_counted else SLOW_TIMES
-
-
-def _reports_to_be_slow(progress: JobProgress) -> int:
-    """The newest reports that last for minutes; enough of them where no line explains slow steps."""
+def _reports(kind: Slowness, progress: JobProgress) -> int:
+    """The newest reports that last for as long; at least as many as the kind needs."""
     spans_ns = accumulate(reversed(progress.gaps_ns))
-    reports = 1 + sum(1 for _ in takewhile(lambda span_ns: span_ns < SLOW_NS, spans_ns))
-    return max(reports, EXPLAINED_SLOW_REPORTS if _is_explained(progress) else SLOW_REPORTS)
+    return max(kind.reports, 1 + sum(1 for _ in takewhile(lambda span_ns: span_ns < kind.length_ns, spans_ns)))

@@ -33,7 +33,7 @@ def absent(*nodes: str) -> Suspects:
 def test_a_signal_of_another_node_than_that_of_all_suspects_is_exonerated(
     suspects: Suspects, node: str, expected: bool
 ) -> None:
-    assert suspects.exonerate(a_signal("xid-92", 0, node)) is expected
+    assert suspects.exonerate(a_signal("xid-64", 0, node)) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_signal_of_another_node_than_that_of_all_suspects_is_exonerated(
 def test_what_outlasted_training_explains_a_timeout_unless_others_wait_for_another_node(
     suspects: Suspects | None, survival: ReasonKind | None, expected: bool
 ) -> None:
-    decoy = a_signal("xid-92", 0, "n2", source="kernel", role="root")
+    decoy = a_signal("xid-64", 0, "n2", source="kernel", role="root")
     timeout = a_signal("nccl-timeout", 700, "n1", "A", onset=100)
 
     def survival_of(signal: Signal) -> ReasonKind | None:
@@ -62,7 +62,7 @@ def test_what_outlasted_training_explains_a_timeout_unless_others_wait_for_anoth
     assert [candidate.is_explained for candidate in ranked if candidate.signal is timeout] == [expected]
 
 
-@pytest.mark.parametrize(("decoy", "root"), [("n2", ("hang", "n4")), ("n4", ("xid-92", "n4"))])
+@pytest.mark.parametrize(("decoy", "root"), [("n2", ("hang", "n4")), ("n4", ("xid-64", "n4"))])
 def test_a_gpu_error_that_a_job_outlasted_is_the_cause_only_on_the_node_that_never_reported(
     decoy: str, root: tuple[str, str]
 ) -> None:
@@ -71,6 +71,6 @@ def test_a_gpu_error_that_a_job_outlasted_is_the_cause_only_on_the_node_that_nev
     training = [a_step(number, 5 * number) for number in range(80)]
     logged = [alive(second, "A", node) for second in range(0, 400, 20) for node in nodes]
     timeouts = [a_timeout(1000, node, "A", rank) for rank, node in enumerate(nodes[:3])]
-    engine.add([an_xid(92, 60, decoy), *timeouts], [*logged, *training], placed)
+    engine.add([an_xid(64, 60, decoy), *timeouts], [*logged, *training], placed)
     (incident,) = {incident.incident_id: incident for incident in engine.advance(at(1010))}.values()
     assert (incident.root_cause.failure_class, incident.root_cause.node) == root
