@@ -19,7 +19,8 @@ class IncidentContext:
     logs of `mute_nodes_by_job` stopped while the job trained on; those of `unheard_nodes_by_job`, which its list of
     hosts names, never came. `node_count_by_job` is how many nodes its launchers wait for. `outliers_by_job` differ
     from its other nodes in what all print alike. `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those
-    where a log is cut off within a line; each is None where it is not tracked.
+    where a log is cut off within a line; each is None where it is not tracked. `established_jobs` have shown to be more
+    than a user's program; None where only one job is known.
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)
@@ -34,6 +35,7 @@ class IncidentContext:
     loss_by_job: Mapping[str, JobLoss] = field(default_factory=dict)
     kernel_nodes: Collection[str] | None = None
     cut_nodes: Collection[str] | None = None
+    established_jobs: Collection[str] | None = None
 
 
 NO_CONTEXT = IncidentContext()

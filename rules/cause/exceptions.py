@@ -10,6 +10,11 @@ from epicenter.rules.packs.vocabulary import vocabulary
 
 _UNCAUGHT: Final = re.compile(r"\[rank\d{1,6}\]: \S")
 _FIRST_FRAME: Final = re.compile(r'File "(?P<path>[^"\n]+)", line \d+, in (?P<function>\S+)')
+_TYPED: Final = re.compile(r"<(?:stdin|ipython-input|python-input)|/tmp/ipykernel_\d")
+_CELL: Final = re.compile(r"\bCell In ?\[\d{1,6}\], line \d|^(?:Input )?In \[\d{1,6}\], in <")
+_JOB_OF_A_SHELL: Final = re.compile(
+    r"\[\d{1,4}\][+-]? {1,3}(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Exit \d)"
+)
 _MODULE: Final = "<module>"
 
 
@@ -26,6 +31,16 @@ def is_uncaught(signal: Signal) -> bool:
     first = _first_frame(signal)
     is_of_program = first is not None and first["function"] == _MODULE and first["path"].startswith("/")
     return is_of_program or (first is not None and first["path"] == "<frozen runpy>")
+
+
+def is_of_a_shell(signal: Signal) -> bool:
+    """Whether somebody typed what failed: at a prompt of Python, in a cell of a notebook, or as a job of a shell.
+
+    Shells tell of jobs that ended (`[1]+  Killed`) only if they are interactive.
+    """
+    first = _first_frame(signal)
+    is_typed = first is not None and bool(_TYPED.match(first["path"]))
+    return is_typed or bool(_JOB_OF_A_SHELL.match(signal.text)) or any(map(_CELL.search, signal.block))
 
 
 def is_an_end(signal: Signal) -> bool:

@@ -5,20 +5,41 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from epicenter.rules.cause.exceptions import is_an_end, is_of_a_shell
+from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.correlate.pending import is_of_a_node, is_soft
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
 REBOOT_CLASS: Final = "node-reboot"
+_OF_DEVICES: Final = ("cuda-ecc-error", "gpu-lost")
+_OF_PROGRAMS: Final = ("processes", "memory", "cuda", "environment")
 
 
-def hurts_a_job(incident: IncidentState) -> bool:
-    """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots."""
-    return any(signal.severity in ERRORS and not _is_harmless(signal, incident.jobs) for signal in incident.signals())
+def hurts_a_job(incident: IncidentState, established: Collection[str] | None = None) -> bool:
+    """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots.
+
+    What ends a single program of a user hurts none of the `established` jobs; None means that every job is one.
+    """
+    is_of_none = established is not None and incident.jobs.isdisjoint(established)
+    return any(
+        signal.severity in ERRORS
+        and not (_is_harmless(signal, incident.jobs) or (is_of_none and _is_of_a_program(signal)))
+        for signal in incident.signals()
+    )
 
 
 def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
     is_of_node_only = is_of_a_node(signal) and not signal.job
     is_intended = signal.failure_class in vocabulary().intended
-    return is_intended or (is_of_node_only and is_soft(signal)) or (signal.failure_class == REBOOT_CLASS and not jobs)
+    is_boot = signal.failure_class == REBOOT_CLASS and not jobs
+    return is_intended or is_boot or (is_of_node_only and is_soft(signal)) or is_of_a_shell(signal)
+
+
+def _is_of_a_program(signal: Signal) -> bool:
+    """Whether it reports an error or the end of one process, rather than of a job, a node or a device."""
+    is_of_one = is_soft(signal) or is_an_end(signal) or vocabulary().family(signal.failure_class) in _OF_PROGRAMS
+    failure_class = signal.failure_class
+    is_of_a_device = breaks_its_node(signal) or vocabulary().is_latent(failure_class) or failure_class in _OF_DEVICES
+    return is_of_one and signal.position is not None and not is_of_a_device

@@ -110,9 +110,7 @@ class Lifecycle(msgspec.Struct):
         """When the next timer is due."""
         return self.timers[0][0] if self.timers else None
 
-    def fire(
-        self, attempt_of: AttemptOf, next_expected: NextExpected, relations: Relations
-    ) -> list[IncidentState]:
+    def fire(self, attempt_of: AttemptOf, next_expected: NextExpected, relations: Relations) -> list[IncidentState]:
         """Fire the first timer; return the incidents that changed."""
         due_ns, incident_id = heappop(self.timers)
         incident = self.correlator.open.get(incident_id)

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.liveness.progress import MIN_SILENCE_NS, JobProgress, median
-from epicenter.rules.model.heartbeats import EXIT, RUN_EXIT, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
+from epicenter.rules.model.heartbeats import EXIT, RUN_EXIT, SERVING, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
 from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
@@ -16,6 +16,9 @@ STALL_FLOOR_NS: Final = 900 * NS_PER_S
 """A job of unknown cadence may pause for this long: it compiles, restores or warms up."""
 
 MAX_KEPT_TIMES: Final = 5
+
+STEPS_TO_TRAIN: Final = 100
+"""Bars without step numbers that advanced this often are those of training."""
 
 MAX_PLACES: Final = 200_000
 _KEY_BREAK: Final = "\x1f"
@@ -93,6 +96,16 @@ class JobWatch(msgspec.Struct):
     shown_phase: JobPhase | None = None
     exit_ns_by_node: dict[str, int] = {}
     run_exit_ns: int = 0
+    serves: bool = False
+
+    @property
+    def is_established(self) -> bool:
+        """Whether it has shown to be a job: it trains, serves, or has several ranks or nodes. A user's program has not."""
+        progress = self.progress
+        has_numbers = progress.last_step is not None and not progress.is_counted
+        trains = has_numbers or progress.seen_steps >= STEPS_TO_TRAIN
+        places = max(len(self.nodes), len(self.listed), self.node_count, self.world_size, len(self.members))
+        return trains or self.serves or places > 1
 
     def observe(self, heartbeat: Heartbeat) -> None:
         """Record that the job is alive on a node."""
@@ -103,6 +116,7 @@ class JobWatch(msgspec.Struct):
 
     def begin_phase(self, heartbeat: PhaseBegan) -> None:
         """Record that a phase begins or ends, or that a process exits."""
+        self.serves |= heartbeat.phase == SERVING
         if heartbeat.phase == EXIT:
             self.exit_ns_by_node[heartbeat.node] = heartbeat.event_time_ns
         elif heartbeat.phase == RUN_EXIT:

@@ -58,8 +58,14 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},
         kernel_nodes=incident.kernel_nodes
         | {node for node, of_node in streams.items() if _has_kernel(of_node, then_ns)},
+        established_jobs=_established(incident, liveness) if len(placement.by_job) > 1 else None,
         cut_nodes={node for node, of_node in streams.items() if of_node and 0 < of_node.first_cut_ns <= then_ns},
     )
+
+
+def _established(incident: IncidentState, liveness: LivenessWatch) -> set[str]:
+    watches = ((job, liveness.jobs.get(job_key(incident.cluster, job, ""))) for job in incident.jobs)
+    return {job for job, watch in watches if watch and watch.is_established}
 
 
 def _has_kernel(streams: NodeStreams | None, then_ns: int) -> bool:
