@@ -40,6 +40,7 @@ from epicenter.rules.model.signals import (
     ERRORS,
     HANDLED_RULE,
     POD_ASSIGNED_RULE,
+    POD_FIELD,
     POD_STOPPED_RULE,
     QUIET_ROLES,
     Signal,
@@ -47,7 +48,7 @@ from epicenter.rules.model.signals import (
 from epicenter.rules.model.times import END_NS
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.rules.placement.completion import POD_FIELD, completed, is_named_by_slurm
+from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
 from epicenter.rules.report.changes import ChangedIncidents
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.scope import JobsOf
-from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.signals import POD_FIELD, SEVERITIES, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
 PidsOf = Callable[[str, str, str], Collection[int]]
@@ -21,7 +21,7 @@ HasLogged = Callable[[str, str], bool]
 _SOURCES: Final = ("kernel", "kubernetes", "scheduler")
 """Sources whose lines name processes, pods or jobs, not only those whose logs are read."""
 
-_POD_FIELD, _NAMESPACE_FIELD = "pod", "namespace"
+_NAMESPACE_FIELD = "namespace"
 _OF_SLURM: Final = "slurm-"
 _INFRASTRUCTURE: Final = re.compile(
     r"(?:kube-(?:system|public|node-lease)|default-system|.*-system|.*-operator|monitoring|logging|observability"
@@ -52,7 +52,7 @@ def may_be_foreign(signal: Signal) -> bool:
     """Whether the line may be about a process, pod or job that is none of those whose logs are read."""
     if signal.failure_class not in vocabulary().of_process:
         return False
-    is_reported = signal.source in _SOURCES or _POD_FIELD in signal.fields or signal.failure_class.startswith(_OF_SLURM)
+    is_reported = signal.source in _SOURCES or POD_FIELD in signal.fields or signal.failure_class.startswith(_OF_SLURM)
     return signal.source == "kernel" or (is_reported and not signal.log)
 
 
@@ -63,7 +63,7 @@ def serves_the_cluster(signal: Signal) -> bool:
 
 def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, has_logged: HasLogged) -> Signal:
     """The signal, which may be foreign; if it is, marked so and at most a warning."""
-    if signal.job and (signal.source != "kernel" or _POD_FIELD in signal.fields):
+    if signal.job and (signal.source != "kernel" or POD_FIELD in signal.fields):
         is_foreign = not has_logged(signal.cluster, signal.job)
     else:
         is_foreign = signal.source == "kernel" and _is_foreign(signal, jobs_of(signal), pids_of)

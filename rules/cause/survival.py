@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from epicenter.rules.cause.exceptions import is_uncaught
-from epicenter.rules.model.signals import CLOCK_SKEW_NS, Signal
+from epicenter.rules.model.signals import CLOCK_SKEW_NS, EVENTS, POD_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
 
@@ -64,9 +64,14 @@ def is_called_a_warning(signal: Signal) -> bool:
     return signal.source == "worker" and not is_of_ended and bool(_WARNING.match(signal.text))
 
 
-def cleared(signal: Signal, node: str, time_ns: int) -> Signal:
-    """The signal; over from that time on if it is of this node, came before, and was not over yet."""
-    is_open = signal.node == node and signal.event_time_ns <= time_ns and not signal.cleared_ns
+def where(signal: Signal) -> str:
+    """Where a failure is until a line says that it is over: at a pod that starts, or on a node."""
+    return signal.fields.get(POD_FIELD, signal.node) if signal.source == EVENTS else signal.node
+
+
+def cleared(signal: Signal, place: str, time_ns: int) -> Signal:
+    """The signal; over from that time on if it is at this place, came before, and was not over yet."""
+    is_open = where(signal) == place and signal.event_time_ns <= time_ns and not signal.cleared_ns
     return structs.replace(signal, cleared_ns=time_ns) if is_open else signal
 
 

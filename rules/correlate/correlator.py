@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.cause.survival import breaks_its_node, cleared, is_survived
+from epicenter.rules.cause.survival import breaks_its_node, cleared, is_survived, where
 from epicenter.rules.cause.suspects import WAITING_CLASSES
 from epicenter.rules.correlate.harm import hurts_a_job
 from epicenter.rules.correlate.keys import (
@@ -26,7 +26,7 @@ from epicenter.rules.correlate.keys import (
     keys_sought,
     kind_of,
 )
-from epicenter.rules.correlate.pending import HOLD_NS, is_handled, is_hard, is_soft
+from epicenter.rules.correlate.pending import HOLD_NS, START_NS, delays_a_start, is_handled, is_hard, is_soft
 from epicenter.rules.correlate.state import IncidentState, place_of
 from epicenter.rules.correlate.unattached import UnattachedSignals
 from epicenter.rules.model.ids import stable_id
@@ -215,14 +215,16 @@ class Correlator(msgspec.Struct):
             incident.is_restarted |= key in incident.keys and incident.resolved_ns <= time_ns
 
     def clear(self, signal: Signal, classes: Collection[str]) -> list[IncidentState]:
-        """A line reports that failures of these classes are over on its node: the incidents that this ends."""
-        key, time_ns = f"{KERNEL}/{signal.cluster}/{signal.node}", signal.event_time_ns
+        """A line reports that failures of these classes are over on its node, or at its pod: the incidents it ends."""
+        place, time_ns = where(signal), signal.event_time_ns
+        is_of_a_pod = place != signal.node
+        key = f"{JOB}/{signal.cluster}/{signal.job}" if is_of_a_pod else f"{KERNEL}/{signal.cluster}/{signal.node}"
         for earlier in self.unattached.under([key], time_ns):
             if earlier.failure_class in classes:
-                self.unattached.replace(cleared(earlier, signal.node, time_ns), keys_of(earlier, self.jobs_of(earlier)))
-        of_node = [self.open[incident_id] for incident_id in self.by_key.get(key, ())]
-        affected = [incident for incident in of_node if not incident.signals_by_class.keys().isdisjoint(classes)]
-        return [incident for incident in affected if incident.clear(classes, signal.node, time_ns)]
+                self.unattached.replace(cleared(earlier, place, time_ns), keys_of(earlier, self.jobs_of(earlier)))
+        of_place = [self.open[incident_id] for incident_id in self.by_key.get(key, ())]
+        affected = [incident for incident in of_place if not incident.signals_by_class.keys().isdisjoint(classes)]
+        return [incident for incident in affected if incident.clear(classes, place, time_ns)]
 
     def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
@@ -353,7 +355,7 @@ class Correlator(msgspec.Struct):
         incident = IncidentState(stable_id("incident", signal.signal_id), signal.cluster)
         incident.record(signal.event_time_ns, f"opened: {signal.failure_class}{place_of(signal)}")
         if is_soft(signal):
-            incident.pending_until_ns = signal.event_time_ns + HOLD_NS
+            incident.pending_until_ns = signal.event_time_ns + (START_NS if delays_a_start(signal) else HOLD_NS)
         self.open[incident.incident_id] = incident
         return incident
 

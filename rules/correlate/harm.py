@@ -7,7 +7,7 @@ from typing import Final
 
 from epicenter.rules.cause.exceptions import is_an_end, is_of_a_shell
 from epicenter.rules.cause.survival import breaks_its_node
-from epicenter.rules.correlate.pending import is_of_a_node, is_soft
+from epicenter.rules.correlate.pending import delays_a_start, is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -34,12 +34,13 @@ def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
     is_of_node_only = is_of_a_node(signal) and not signal.job
     is_intended = signal.failure_class in vocabulary().intended
     is_boot = signal.failure_class == REBOOT_CLASS and not jobs
-    return is_intended or is_boot or (is_of_node_only and is_soft(signal)) or is_of_a_shell(signal)
+    return is_intended or is_boot or is_quoted(signal) or (is_of_node_only and is_soft(signal)) or is_of_a_shell(signal)
 
 
 def _is_of_a_program(signal: Signal) -> bool:
     """Whether it reports an error or the end of one process, rather than of a job, a node or a device."""
-    is_of_one = is_soft(signal) or is_an_end(signal) or vocabulary().family(signal.failure_class) in _OF_PROGRAMS
     failure_class = signal.failure_class
+    is_of_a_family = vocabulary().family(failure_class) in _OF_PROGRAMS or failure_class == "k8s-evicted"
+    is_of_one = is_of_a_family or (is_soft(signal) and not delays_a_start(signal)) or is_an_end(signal)
     is_of_a_device = breaks_its_node(signal) or vocabulary().is_latent(failure_class) or failure_class in _OF_DEVICES
     return is_of_one and signal.position is not None and not is_of_a_device

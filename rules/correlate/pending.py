@@ -9,12 +9,15 @@ from typing import Final
 
 from epicenter.rules.cause.exceptions import is_uncaught
 from epicenter.rules.cause.survival import breaks_its_node, is_called_a_warning
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import EVENTS, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
 
 HOLD_NS: Final = 10 * NS_PER_S
 """How long a lone error stays pending at least: a successful retry or a cancellation may follow at once."""
+
+START_NS: Final = 600 * NS_PER_S
+"""A pod that is not started by then is not about to start."""
 
 HANDLED_WITHIN_NS: Final = 60 * NS_PER_S
 """A program says at most this long after an error that it continues."""
@@ -24,6 +27,10 @@ _CLASSES: Final = (
     "hf-hub-download-fail",
 )
 _FAMILIES: Final = ("storage", "environment", "cuda", "memory", "serving")
+_DELAYS: Final = ("k8s-image-pull", "k8s-unschedulable", "container-runtime-fail", "storage-timeout")
+_IS_FINAL: Final = re.compile(
+    r"(?i)not found|manifest unknown|unauthorized|denied|invalid ?(?:image|reference)|ErrImageNeverPull"
+)
 _SOURCES_OF_JOBS: Final = ("worker", "any", "")
 _FAMILIES_OF_NODES: Final = ("nvidia", "amd", "machine", "kernel")
 _OF_ANY_PROCESS: Final = ("unknown-death",)
@@ -37,7 +44,7 @@ _TRIES: Final = re.compile(
 
 def is_soft(signal: Signal) -> bool:
     """Whether a job may well survive it."""
-    if is_in_passing(signal):
+    if is_in_passing(signal) or delays_a_start(signal):
         return True
     if is_of_a_node(signal):
         return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
@@ -45,15 +52,29 @@ def is_soft(signal: Signal) -> bool:
     return is_of_a_job and _is_of_a_program(signal.failure_class)
 
 
+def delays_a_start(signal: Signal) -> bool:
+    """Whether Kubernetes can't start a pod yet, and tries again; an image that does not exist will not come."""
+    return signal.source == EVENTS and signal.failure_class in _DELAYS and not _IS_FINAL.search(signal.text)
+
+
 def is_in_passing(signal: Signal) -> bool:
-    """Whether a program reports it and means to continue: as a warning, before it tries again; or a job's own log has
-    what only a kernel can find, as a text that a model writes, or the end of any program that a script runs.
+    """Whether a program reports it and means to continue: as a warning, before it tries again; or as the end of any
+    program that a script runs.
     """
-    is_of_job = bool(signal.job) and signal.position is not None and (signal.source != "kernel" or signal.log != "")
-    failure_class, known = signal.failure_class, vocabulary()
-    is_of_kernel = known.family(failure_class) in _FAMILIES_OF_NODES and not known.is_latent(failure_class)
-    is_unlikely = is_of_kernel or failure_class in _OF_ANY_PROCESS
-    return is_of_job and (is_unlikely or is_called_a_warning(signal) or _is_tried_again(signal.text))
+    is_of_any = signal.failure_class in _OF_ANY_PROCESS
+    is_told = is_of_any or is_called_a_warning(signal) or _is_tried_again(signal.text)
+    return is_quoted(signal) or (is_told and _is_of_a_job(signal))
+
+
+def is_quoted(signal: Signal) -> bool:
+    """Whether a job's own log has what only a kernel can find, as a text that a model writes."""
+    known = vocabulary()
+    is_of_kernel = known.family(signal.failure_class) in _FAMILIES_OF_NODES
+    return is_of_kernel and not known.is_latent(signal.failure_class) and _is_of_a_job(signal)
+
+
+def _is_of_a_job(signal: Signal) -> bool:
+    return bool(signal.job) and signal.position is not None and (signal.source != "kernel" or signal.log != "")
 
 
 def _is_tried_again(text: str) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.cause.reasons import ReasonKind
-from epicenter.rules.cause.survival import NOT_TRAINED, Span, cleared, is_outlasted, is_survived
+from epicenter.rules.cause.survival import NOT_TRAINED, Span, cleared, is_outlasted, is_survived, where
 from epicenter.rules.cause.witnesses import MAX_PEERS, own_address, peer_of
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
@@ -146,7 +146,7 @@ class IncidentState(msgspec.Struct):
         if signal.severity in ERRORS:
             if not self.pending_until_ns:
                 self.steps_since.clear()
-            self.cleared.discard(f"{signal.failure_class}/{signal.node}")
+            self.cleared.discard(f"{signal.failure_class}/{where(signal)}")
         self._keep(signal)
         self.collectives.add(signal)
         return True
@@ -201,14 +201,14 @@ class IncidentState(msgspec.Struct):
         """The kept signals, earliest onset first."""
         return sorted((signal for of_class in self.signals_by_class.values() for signal in of_class), key=onset_order)
 
-    def clear(self, classes: Collection[str], node: str, time_ns: int) -> bool:
-        """Record that these failures are over on the node; true if this covers every error of the incident."""
+    def clear(self, classes: Collection[str], place: str, time_ns: int) -> bool:
+        """Record that these failures are over at the place; true if this covers every error of the incident."""
         known = self.signals_by_class.keys() & classes
-        self.cleared |= {f"{name}/{node}" for name in known}
+        self.cleared |= {f"{name}/{place}" for name in known}
         for name in known:
-            self.signals_by_class[name] = [cleared(signal, node, time_ns) for signal in self.signals_by_class[name]]
+            self.signals_by_class[name] = [cleared(signal, place, time_ns) for signal in self.signals_by_class[name]]
         errors = (signal for signal in self.signals() if signal.severity in ERRORS)
-        return all(f"{signal.failure_class}/{signal.node}" in self.cleared for signal in errors)
+        return all(f"{signal.failure_class}/{where(signal)}" in self.cleared for signal in errors)
 
     def record(self, time_ns: int, what: str) -> None:
         """Add a change to the history."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from epicenter.rules.model.records import LogEvent, Match, Position
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import POD_FIELD, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 
 _DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
-_GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD, _POD_FIELD = "pci", "node", "job", "rank", "pod"
+_GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 _WRITER_FIELD = "own_host"
 """The host of the writer by its own words, for a line whose envelope names no node: in a pod it is the pod's name."""
 
@@ -19,7 +19,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
     """The signal of a match."""
     event, fields, rule = match.event, match.fields, rules.of(match)
     if event.pod:
-        fields = {_POD_FIELD: event.pod, **fields}
+        fields = {POD_FIELD: event.pod, **fields}
     spec = rule.spec
     return Signal(
         signal_id=match.match_id,

@@ -53,6 +53,7 @@ def slowness_of(progress: JobProgress) -> Slowness | None:
     """How slow all its newest steps are, over minutes, compared with those before; None if they are as usual."""
     if len(progress.paces_ns) < PACES_TO_TRUST:
         return None
+    kinds: tuple[Slowness, ...]
     if progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS:
         kinds = EXPLAINED_COUNT if progress.is_counted else EXPLAINED
     else:

@@ -100,7 +100,7 @@ class JobWatch(msgspec.Struct):
 
     @property
     def is_established(self) -> bool:
-        """Whether it has shown to be a job: it trains, serves, or has several ranks or nodes. A user's program has not."""
+        """Whether it has shown to be a job: it trains, serves, or has several ranks or nodes."""
         progress = self.progress
         has_numbers = progress.last_step is not None and not progress.is_counted
         trains = has_numbers or progress.seen_steps >= STEPS_TO_TRAIN

@@ -13,6 +13,9 @@ from epicenter.rules.model.times import NS_PER_S
 CLOCK_SKEW_NS: Final = 5 * NS_PER_S
 """How far the clocks of two nodes may differ."""
 
+EVENTS: Final = "kubernetes"
+"""The source of Kubernetes' events."""
+
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 """From least to most severe."""
 
@@ -36,6 +39,9 @@ POD_ASSIGNED_RULE: Final = "k8s.assigned"
 
 HANDLED_RULE: Final = "workers.handled"
 """The rule for lines in which a program says that it continues after an error."""
+
+POD_FIELD: Final = "pod"
+"""The pod that a line comes from, or that an event of Kubernetes is about."""
 
 BLAMED_FIELD: Final = "blamed_rank"
 """The rank that a line blames."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.signals import BLAMED_FIELD, PEER_FIELD, PEER_NODE_FIELD, Signal
+from epicenter.rules.model.signals import BLAMED_FIELD, EVENTS, PEER_FIELD, PEER_NODE_FIELD, POD_FIELD, Signal
 from epicenter.rules.placement.hostlist import expand
 from epicenter.rules.placement.placement import Placement
 from epicenter.rules.placement.pods import job_in_name
@@ -16,7 +16,7 @@ from epicenter.rules.placement.pods import job_in_name
 NODE_ADDRESS_FIELD: Final = "node_ip"
 """The address of the node that a line is about; the line comes from another one."""
 
-NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
+NODES_FIELD, TASKS_FIELD, NODE_FIELD = "nodes", "tasks", "node"
 ACCUSED_FIELD: Final = "missing_ranks"
 MAX_NODES: Final = 4096
 
@@ -35,7 +35,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     If a line names nodes in a list (`node[0001,0003]`), its node is the first of them. If a line without a rank names a
     single task of srun or JAX (`task:7`), that is its rank, unless launchers start the ranks.
     """
-    is_about_another = not pod or signal.source == "kubernetes"
+    is_about_another = not pod or signal.source == EVENTS
     pod = pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]
     if pod and not signal.job:
         signal = msgspec.structs.replace(signal, job=_job_of_pod(signal, pod, placement, is_about_another))
