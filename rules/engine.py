@@ -49,7 +49,7 @@ from epicenter.rules.model.times import END_NS
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
-from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames
+from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames, is_address
 from epicenter.rules.report.changes import ChangedIncidents
 
 KILLED_TASKS: Final = ("slurm.task_killed",)
@@ -392,12 +392,14 @@ class Engine:
         joined.clear()
 
     def _with_host(self, of: Named) -> Named:
-        """With the first name of its node; a name never changes, so it is looked up once."""
+        """With the first name of its node, looked up once: a name never changes. An address may yet have one."""
         name = self._names.get((of.cluster, of.node))
         if name is None:
             if len(self._names) > MAX_KEPT_NAMES:
                 self._names.clear()
-            name = self._names[of.cluster, of.node] = self._state.host_names.name_of(of.cluster, of.node)
+            name = self._state.host_names.name_of(of.cluster, of.node)
+            if name != of.node or not is_address(name):
+                self._names[of.cluster, of.node] = name
         return of if name == of.node else msgspec.structs.replace(of, node=name)
 
     def _with_node(self, rank_placement: RankPlacement) -> RankPlacement:

@@ -26,6 +26,10 @@ from epicenter.rules.packs.topology import KINDS, NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
+_NOTICED_BY_SCHEDULERS = ("slurm-node-fail", "k8s-node-notready")
+NODE_TIMEOUT_NS = 400 * NS_PER_S
+"""Slurm waits for a node for SlurmdTimeout, 300 s by default, and pings it every third of that (slurm.conf)."""
+
 REPEATED_WITHIN_NS = NS_PER_S
 AFTERWARDS_NS = 120 * NS_PER_S
 _STANDSTILL = ("hang", "straggler")
@@ -242,10 +246,13 @@ def _skew_ns(cause: Signal, effect: Signal) -> int:
 def _unsure_ns(cause: Signal, effect: Signal) -> int:
     """A failure noticed by waiting began at some time between the last sign of life and its report.
 
-    Where a report names the cause's rank, only the report shows the order: clocks of nodes differ.
+    Where a report names the cause's rank, only the report shows the order: clocks of nodes differ. A scheduler notices
+    minutes later that a node is gone.
     """
     is_unsure = effect.failure_class in NOTICED_BY_WAITING or names(effect, cause)
-    return effect.event_time_ns - effect.onset_ns if is_unsure else 0
+    unsure_ns = effect.event_time_ns - effect.onset_ns if is_unsure else 0
+    is_noticed_late = cause.failure_class in _NOTICED_BY_SCHEDULERS and cause.onset_ns == cause.event_time_ns
+    return max(unsure_ns, NODE_TIMEOUT_NS if is_noticed_late else 0)
 
 
 def _kind(signal: Signal) -> tuple[str, str]:

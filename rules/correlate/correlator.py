@@ -239,6 +239,8 @@ class Correlator(msgspec.Struct):
                 if incident_id in found or lag_ns > HOLDS_NS.get(kind, lag_ns):
                     continue
                 incident = self.open[incident_id]
+                if self._is_past(incident, signal, jobs):
+                    continue
                 if kind == MANY and not self._share_a_cause(signal, incident, holders, relations):
                     continue
                 if _belongs(signal, key, kind, lag_ns) and not _is_outlived(incident, signal, jobs, relations):
@@ -248,6 +250,15 @@ class Correlator(msgspec.Struct):
                     if _has_to_do(signal, incident, relations):
                         found[incident_id] = incident
         return sorted(found.values(), key=_age) if len(found) > 1 else list(found.values())
+
+    def _is_past(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> bool:
+        """Whether all jobs of the incident had ended, and other jobs fail now: not for the same failure of hardware."""
+        if not jobs or not incident.jobs or not jobs.isdisjoint(incident.jobs):
+            return False
+        same = (other for other in incident.signals_by_class.get(signal.failure_class, ()) if other.node == signal.node)
+        if is_node_wide(signal) and any(same):
+            return False
+        return all(self.placement.has_left(incident.cluster, job, signal.onset_ns) for job in incident.jobs)
 
     def _share_a_cause(
         self, signal: Signal, incident: IncidentState, holders: Collection[str], relations: Relations

@@ -97,6 +97,12 @@ class JobWatch(msgspec.Struct):
     exit_ns_by_node: dict[str, int] = {}
     run_exit_ns: int = 0
     serves: bool = False
+    has_logged: bool = False
+
+    @property
+    def last_report_ns(self) -> int:
+        """When a rank last reported a step that was new to it: the newest step, or a rank whose clock is behind it."""
+        return max((member.step_ns for member in self.members.values()), default=0) or self.progress.last_step_ns
 
     @property
     def is_established(self) -> bool:
@@ -111,6 +117,7 @@ class JobWatch(msgspec.Struct):
         """Record that the job is alive on a node."""
         self.first_ns = self.first_ns or heartbeat.event_time_ns
         self.last_seen_ns = max(self.last_seen_ns, heartbeat.event_time_ns)
+        self.has_logged |= heartbeat.source == "worker"
         if heartbeat.node and heartbeat.source == "worker" and len(self.nodes) < MAX_PLACES:
             self.nodes.add(heartbeat.node)
 

@@ -180,7 +180,7 @@ class LivenessWatch(Declared):
     def has_logged(self, cluster: str, job: str) -> bool:
         """Whether workers of the job have logged."""
         watch = self.jobs.get(job_key(cluster, job, ""))
-        return watch is not None and bool(watch.nodes)
+        return watch is not None and (watch.has_logged or bool(watch.nodes))
 
     def was_cancelled(self, cluster: str, job: str) -> bool:
         """Whether the scheduler has ended the job or its step: from then on it kills the tasks that still run."""
@@ -327,7 +327,7 @@ class LivenessWatch(Declared):
 
     def _final_verdicts(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         progress = watch.progress
-        silent_ns = now_ns - progress.last_step_ns
+        silent_ns = now_ns - watch.last_report_ns
         if not progress.is_stalled:
             if not progress.is_trusted or silent_ns < progress.late_ns():
                 return []

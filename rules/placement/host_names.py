@@ -30,9 +30,14 @@ class HostNames(msgspec.Struct):
         return known if short in (node, known) else node
 
 
+def is_address(node: str) -> bool:
+    """Whether the node is known by its IPv4 address."""
+    return _ADDRESS.fullmatch(node) is not None
+
+
 def _aws_name(node: str) -> str:
     """`ip-10-0-3-17` for `10.0.3.17`, as AWS names its hosts (EC2 user guide, "instance hostnames"); else the node."""
-    return f"ip-{node.replace('.', '-')}" if _ADDRESS.fullmatch(node) else node
+    return f"ip-{node.replace('.', '-')}" if is_address(node) else node
 
 
 def short_host(node: str) -> str:

@@ -16,6 +16,9 @@ from epicenter.rules.placement.pods import Pods, ends_of_job_names
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
 """A job without lines from a node for this long has left it, once another job has lines from there."""
 
+LEFT_NS: Final = 900 * NS_PER_S
+"""For this long after a job has ended, what happens on a node without another job may still be its matter."""
+
 LAST_LINES_NS: Final = 60 * NS_PER_S
 """The lines of a job that has ended come within this time."""
 
@@ -221,17 +224,17 @@ class Placement(msgspec.Struct):
             places.ended_ns = time_ns
 
     def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
-        """The jobs on a node at that time, without those that ended before if there are others.
+        """The jobs on a node at that time, without those that ended before, or long before if there are no others.
 
         If none was known by then, those that came later.
         """
         seen = self.seen_by_node.get(f"{cluster}/{node}", {})
         by_then = {job for job, (first_ns, _) in seen.items() if first_ns <= time_ns} or set(seen)
-        if len(by_then) < 2:
-            return by_then
-        return {job for job in by_then if not self._has_left(cluster, job, time_ns)} or by_then
+        of_then = {job for job in by_then if not self.has_left(cluster, job, time_ns)}
+        return of_then or {job for job in by_then if not self.has_left(cluster, job, time_ns - LEFT_NS)}
 
-    def _has_left(self, cluster: str, job: str, time_ns: int) -> bool:
+    def has_left(self, cluster: str, job: str, time_ns: int) -> bool:
+        """Whether a line had reported the end of the job well before then."""
         places = self.by_job.get(f"{cluster}/{job}")
         return places is not None and 0 < places.ended_ns < time_ns - LAST_LINES_NS
 

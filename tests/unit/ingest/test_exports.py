@@ -35,6 +35,14 @@ def cloudwatch(stream: str, message: str = TEXT) -> dict[str, Any]:
     return {"logStreamName": stream, "timestamp": START_S * 1000 + 5250, "message": message, "eventId": "37"}
 
 
+def with_group(group: str, stream: str, message: str = TEXT) -> dict[str, Any]:
+    """An event of CloudWatch with its group, as tools that export many groups write it."""
+    return {"timestamp": START_S * 1000 + 5250, "message": message, "logGroup": group, "logStream": stream}
+
+
+SAGEMAKER = "/aws/sagemaker/TrainingJobs"
+
+
 def as_text(envelope: bytes) -> str:
     return envelope.decode()
 
@@ -68,6 +76,15 @@ EXPORTS = [
     pytest.param(cloudwatch("default/main"), ("", "", "", None), id="cloudwatch-other-names"),
     pytest.param(cloudwatch("2026/11/25/[$LATEST]ab12"), ("", "", "", None), id="cloudwatch-date"),
     pytest.param(cloudwatch("20261125/7877"), ("", "", "7877", None), id="cloudwatch-date-and-job"),
+    pytest.param(with_group("/train/llama", "gpu-a-1/rank3"), ("gpu-a-1", "", "llama", 3), id="group-of-a-job"),
+    pytest.param(with_group("/ml/jobs/llama", "alpha/rank-3"), ("alpha", "", "llama", 3), id="group-and-any-node"),
+    pytest.param(with_group("/train/llama", "alpha/stderr"), ("", "", "llama", None), id="group-and-another-stream"),
+    pytest.param(with_group("/train/llama", "rank3"), ("", "", "llama", 3), id="group-and-rank"),
+    pytest.param(with_group("/train/job", "gpu-a-1/rank3"), ("gpu-a-1", "", "", 3), id="group-of-all-jobs"),
+    pytest.param(with_group("/train/llama/dev", "gpu-a-1"), ("gpu-a-1", "", "", None), id="group-below"),
+    pytest.param(with_group(SAGEMAKER, "llama/algo-1-1772442000"), ("", "", "llama", None), id="sagemaker"),
+    pytest.param(with_group(SAGEMAKER, "llama"), ("", "", "", None), id="sagemaker-without-a-process"),
+    pytest.param(with_group("/aws/eks", "gpu-a-1/job-7877"), ("gpu-a-1", "", "7877", None), id="another-group"),
     pytest.param(loki(instance="n7:9100"), ("n7", "", "", None), id="loki-instance-with-a-port"),
     pytest.param(loki(host="n1", instance="n7:9100"), ("n1", "", "", None), id="loki-host-before-instance"),
     pytest.param(
@@ -95,8 +112,8 @@ def test_the_fast_path_agrees_with_the_whole_parse_of_an_export(fields: dict[str
 
 @pytest.mark.parametrize(
     "fields",
-    [loki(), google(textPayload=TEXT), cloudwatch("default/main")],
-    ids=["loki", "google", "cloudwatch-in-milliseconds"],
+    [loki(), google(textPayload=TEXT), cloudwatch("default/main"), with_group("/train/llama", "gpu-a-1/rank3")],
+    ids=["loki", "google", "cloudwatch-in-milliseconds", "cloudwatch-with-its-group"],
 )
 def test_the_time_of_an_export_is_that_of_the_store(fields: dict[str, Any]) -> None:
     assert event(fields).event_time_ns == at(5.25)
@@ -148,6 +165,8 @@ def test_json_that_no_shipper_wrote_is_the_text_of_an_export(make: Any, text: st
         pytest.param({"line": 7, "message": TEXT}, id="line-without-labels"),
         pytest.param({"line": 7, "labels": ["a"], "message": TEXT}, id="labels-of-another-kind"),
         pytest.param({"labels": {"a": "b"}, "message": TEXT}, id="labels-without-a-line"),
+        pytest.param({"logGroup": "/train/llama", "message": TEXT}, id="group-without-a-stream"),
+        pytest.param({"logStream": "gpu-a-1/rank3", "message": TEXT}, id="stream-without-a-group"),
     ],
 )
 def test_a_record_with_only_some_fields_of_an_export_is_none(fields: dict[str, Any]) -> None:

@@ -66,8 +66,37 @@ def test_docker_s_attributes_name_the_job_and_the_pod(attrs: dict[str, str], who
         pytest.param({"_SYSTEMD_CGROUP": "/system.slice/job_7877", "job": "A"}, "A", id="stated-job"),
         pytest.param({"_SYSTEMD_CGROUP": "/system.slice/cronjob_7877/x"}, "", id="another-word"),
         pytest.param({"_SYSTEMD_UNIT": "batch-job-7877b.service"}, "", id="no-number"),
+        pytest.param({"_SYSTEMD_UNIT": "train-77.service"}, "77", id="unit-of-a-training"),
+        pytest.param({"_SYSTEMD_UNIT": "training@llama-7b.service"}, "llama-7b", id="instance-of-a-unit"),
+        pytest.param({"_SYSTEMD_CGROUP": "/system.slice/trainer-77.scope"}, "77", id="cgroup-of-a-training"),
+        pytest.param({"_SYSTEMD_UNIT": "train.service"}, "", id="unit-without-a-name"),
+        pytest.param({"_SYSTEMD_UNIT": "retrain-77.service"}, "", id="unit-of-another-word"),
+        pytest.param({"_SYSTEMD_UNIT": "train-77.timer"}, "", id="timer"),
         pytest.param({"_SYSTEMD_UNIT": "sshd.service"}, "", id="daemon"),
     ],
 )
 def test_a_cgroup_of_systemd_names_the_job(fields: dict[str, str], job: str) -> None:
     assert identity_of({"MESSAGE": "x", "_HOSTNAME": "n1"} | fields).job == job
+
+
+@pytest.mark.parametrize(
+    ("fields", "rank"),
+    [
+        pytest.param({"SYSLOG_IDENTIFIER": "rank5"}, "5", id="identifier"),
+        pytest.param({"SYSLOG_IDENTIFIER": "rank-5"}, "5", id="identifier-with-a-dash"),
+        pytest.param({"proc": "rank_12"}, "12", id="proc"),
+        pytest.param({"process": "rank5"}, "5", id="process"),
+        pytest.param({"SYSLOG_IDENTIFIER": "rank5", "rank": "6"}, "6", id="stated-rank"),
+        pytest.param({"SYSLOG_IDENTIFIER": "ranker"}, "", id="another-word"),
+        pytest.param({"SYSLOG_IDENTIFIER": "crank5"}, "", id="end-of-another-word"),
+        pytest.param({"proc": "python3"}, "", id="program"),
+    ],
+)
+def test_a_process_that_is_named_after_its_rank_is_of_that_rank(fields: dict[str, str], rank: str) -> None:
+    assert identity_of({"MESSAGE": "x", "_HOSTNAME": "n1"} | fields).rank == rank
+
+
+def test_the_writers_of_one_node_whose_processes_differ_are_different_ranks() -> None:
+    fields = {"MESSAGE": "x", "_HOSTNAME": "n1", "_SYSTEMD_UNIT": "train-77.service"}
+    ranks = [identity_of(fields | {"SYSLOG_IDENTIFIER": f"rank{rank}"}).rank for rank in (4, 5)]
+    assert ranks == ["4", "5"]

@@ -87,3 +87,18 @@ def test_an_event_that_an_exporter_prints_has_the_time_of_the_envelope(shipped: 
 def test_a_rule_finds_an_event_that_an_exporter_prints() -> None:
     (match,) = a_scanner().scan(batch([vector("mgmt", 605, printed())])).matches
     assert (match.rule, *who(match.event)) == ("k8s.evicted", "kubernetes", "n4", "run7-worker-3", "")
+
+
+@pytest.mark.parametrize("of_object", ["involvedObject", "regarding"])
+def test_an_event_without_metadata_has_its_own_time(of_object: str) -> None:
+    fields = orjson.loads(printed(lastTimestamp="2026-03-02T09:10:05Z"))
+    fields[of_object] = fields.pop("involvedObject")
+    del fields["metadata"]
+    value = orjson.dumps(fields)
+    assert stated_time(record(value)) == event(value).event_time_ns == at(605)
+    assert event(value).has_own_time
+
+
+def test_fields_of_an_event_s_time_in_another_record_are_none() -> None:
+    value = orjson.dumps({"host": "n1", "message": "retrying", "lastTimestamp": "2026-03-02T09:10:05Z"})
+    assert not event(value).has_own_time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from epicenter.rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
@@ -10,7 +11,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
-from tests.support.logs import at, the_rules
+from tests.support.logs import a_scanner, at, batch, iso, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, an_xid
 
 HOLD_S = HOLD_NS // NS_PER_S
@@ -180,3 +181,82 @@ def test_a_failure_after_a_recovery_reopens_its_incident(engine: Engine) -> None
     engine.add([a_match(f"nic.link_{way}", second, "n1") for way, second in (("down", 10), ("up", 30), ("down", 50))])
     (again,) = engine.advance(at(60))
     assert (again.status, len(again.history), again.resolved_by) == ("open", 3, "")
+
+
+def pod_event(second: int, reason: str, message: str, pod: str = "run7-worker-3") -> bytes:
+    """A line of `kubectl get events --watch -o json`, on one line."""
+    time = f"{iso(second)[:19]}Z"
+    fields = {
+        "apiVersion": "v1",
+        "count": 1,
+        "eventTime": None,
+        "firstTimestamp": time,
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": pod, "namespace": "ml", "uid": "4e0b7f52"},
+        "kind": "Event",
+        "lastTimestamp": time,
+        "message": message,
+        "metadata": {"creationTimestamp": time, "name": f"{pod}.18a2c4d1f0b3", "namespace": "ml"},
+        "reason": reason,
+        "source": {"component": "kubelet", "host": "n4"},
+        "type": "Warning" if reason == "Failed" else "Normal",
+    }
+    return orjson.dumps(fields)
+
+
+PULL = 'Failed to pull image "registry.local/llm:1": rpc error: code = '
+REFUSED = f"{PULL}Unavailable desc = dial tcp 10.0.0.9:443: connect: connection refused"
+UNKNOWN = f"{PULL}NotFound desc = registry.local/llm:1: manifest unknown"
+PULLED = 'Successfully pulled image "registry.local/llm:1" in 42.1s (42.1s including waiting)'
+STARTED = "Started container pytorch"
+NOT_PULLED = pod_event(10, "Failed", REFUSED)
+
+
+def after(second: float, *events: bytes) -> list[tuple[str, str]]:
+    """Class and severity of the incidents by that second, with what Kubernetes reports by then."""
+    engine, scanned = Engine(the_rules()), a_scanner().scan(batch(events))
+    engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats)
+    return [(incident.failure_class, incident.severity) for incident in engine.advance(at(second))]
+
+
+PAGED = [("k8s-image-pull", "error")]
+
+
+@pytest.mark.parametrize(("reason", "message"), [("Started", STARTED), ("Pulled", PULLED)])
+def test_an_image_that_a_pod_gets_in_the_end_is_no_incident(reason: str, message: str) -> None:
+    assert after(1200, NOT_PULLED, pod_event(300, reason, message)) == []
+
+
+@pytest.mark.parametrize(("second", "expected"), [(609, []), (611, PAGED)])
+def test_an_image_that_a_pod_does_not_get_pages_after_ten_minutes(
+    second: float, expected: list[tuple[str, str]]
+) -> None:
+    assert after(second, NOT_PULLED) == expected
+
+
+def test_a_pod_that_starts_shows_nothing_about_another_pod_of_its_job() -> None:
+    assert after(1200, NOT_PULLED, pod_event(300, "Started", STARTED, "run7-worker-4")) == PAGED
+
+
+def test_of_two_pods_that_wait_for_an_image_both_must_start() -> None:
+    waiting = [NOT_PULLED, pod_event(12, "Failed", REFUSED, "run7-worker-4")]
+    first, second = pod_event(300, "Started", STARTED), pod_event(310, "Started", STARTED, "run7-worker-4")
+    assert after(1200, *waiting, first) == PAGED
+    assert after(1200, *waiting, first, second) == []
+
+
+def test_an_image_that_a_pod_lacks_again_after_its_start_pages() -> None:
+    assert after(1200, NOT_PULLED, pod_event(100, "Started", STARTED), pod_event(200, "Failed", REFUSED)) == PAGED
+
+
+def test_an_image_that_does_not_exist_pages_at_once() -> None:
+    assert after(11, pod_event(10, "Failed", UNKNOWN)) == PAGED
+
+
+def test_a_pod_that_starts_ends_the_incident_of_its_image() -> None:
+    engine = Engine(the_rules())
+    scanned = a_scanner().scan(batch([NOT_PULLED, pod_event(700, "Started", STARTED)]))
+    engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats)
+    (opened,) = engine.advance(at(650))
+    (resolved,) = engine.advance(at(700))
+    assert (resolved.incident_id, resolved.status) == (opened.incident_id, "resolved")
+    assert history_of(resolved)[-1] == f"resolved: cleared: {STARTED}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epicenter.rules.cause.exceptions import is_uncaught
-from epicenter.rules.correlate.pending import is_of_a_node, is_soft
+from epicenter.rules.correlate.pending import delays_a_start, is_of_a_node, is_soft
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.signals import Signal
@@ -83,6 +83,34 @@ def test_a_severe_error_in_a_job_s_log_is_soft_if_its_program_continues_or_only_
 )
 def test_an_error_that_lasts_is_soft_only_if_it_is_one_of_storage(failure_class: str, expected: bool) -> None:
     assert is_soft(a_signal(failure_class, 5, "n1", "A")) is expected
+
+
+PULL = 'Failed to pull image "registry.local/llm:1": rpc error: code = '
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "text", "expected"),
+    [
+        pytest.param("k8s-image-pull", f"{PULL}Unavailable desc = connection refused", True, id="registry-is-away"),
+        pytest.param("k8s-image-pull", f"{PULL}Unknown desc = toomanyrequests: rate limit", True, id="rate-limit"),
+        pytest.param("k8s-image-pull", f"{PULL}NotFound desc = manifest unknown", False, id="no-such-image"),
+        pytest.param("k8s-image-pull", f"{PULL}Unknown desc = 401 Unauthorized", False, id="credentials"),
+        pytest.param("k8s-image-pull", f"{PULL}Unknown desc = pull access denied", False, id="denied"),
+        pytest.param("k8s-image-pull", "Error: InvalidImageName", False, id="invalid-name"),
+        pytest.param("k8s-image-pull", "Error: ErrImageNeverPull", False, id="never-pulled"),
+        pytest.param("k8s-unschedulable", "0/9 nodes are available: 9 Insufficient nvidia.com/gpu.", True, id="full"),
+        pytest.param("container-runtime-fail", "Failed to create pod sandbox", True, id="sandbox"),
+        pytest.param("storage-timeout", "Unable to attach or mount volumes: timed out", True, id="volume"),
+        pytest.param("k8s-evicted", "The node was low on resource: memory.", False, id="eviction"),
+        pytest.param("k8s-node-notready", "Node is not ready", False, id="node"),
+    ],
+)
+def test_what_kubernetes_tries_again_before_a_pod_starts_is_soft(failure_class: str, text: str, expected: bool) -> None:
+    def a_delay(source: str) -> Signal:
+        return a_signal(failure_class, 5, "n1", "A", text=text, source=source)
+
+    assert (is_soft(a_delay("kubernetes")), delays_a_start(a_delay("kubernetes"))) == (expected, expected)
+    assert not delays_a_start(a_delay("worker"))
 
 
 def signals_in(*values: bytes) -> list[Signal]:

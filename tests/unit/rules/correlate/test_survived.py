@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from epicenter.rules.engine import Engine
-from epicenter.rules.model.heartbeats import Alive, NodeCount, PhaseBegan, Step
+from epicenter.rules.model.heartbeats import Alive, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import Match, RankPlacement
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
@@ -394,3 +394,120 @@ def test_a_relative_module_s_exception_in_a_model_s_answer_opens_no_incident_whi
     failure = structs.replace(a_match("python.traceback", 100, "n1", "A", "E: x"), block=frames)
     engine.add([failure], [*on_two_nodes(), *writing(0, 200)])
     assert engine.advance(at(200)) == []
+
+
+def peer_lost(second: int, job: str = "A", node: str = "n1") -> Match:
+    return a_match("network.connection_reset", second, node, job, "RuntimeError: Connection reset by peer")
+
+
+def not_ready(second: int, node: str = "n9", **more: str) -> Match:
+    return a_match("k8s.node_not_ready", second, node, text="Node is not ready", source="kubernetes", **more)
+
+
+def of_sixteen_ranks(job: str, node: str) -> list[Heartbeat]:
+    return [alive(0, job, node), WorldSize(at(0), "default", job, node, 16)]
+
+
+def causes(incidents: list[Incident]) -> dict[tuple[str, ...], tuple[str, str]]:
+    """The cause and its node by the jobs of each incident that is not merged into another."""
+    newest = {incident.incident_id: incident for incident in incidents}.values()
+    whole = [incident for incident in newest if not incident.merged_into]
+    return {incident.jobs: (incident.root_cause.failure_class, incident.root_cause.node) for incident in whole}
+
+
+@pytest.mark.parametrize(
+    ("broken", "cause"),
+    [
+        pytest.param(not_ready(140), "k8s-node-notready", id="not-ready"),
+        pytest.param(an_xid(79, 140, "n9", source="kernel"), "xid-79", id="gpu"),
+        pytest.param(lost_node(159, "n9"), "hard-lockup", id="within-a-minute"),
+    ],
+)
+def test_a_node_without_known_jobs_that_breaks_soon_after_a_job_lost_a_peer_is_of_that_job(
+    engine: Engine, broken: Match, cause: str
+) -> None:
+    engine.add([peer_lost(100), broken], of_sixteen_ranks("A", "n1"))
+    assert causes(engine.flush()) == {("A",): (cause, "n9")}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(not_ready(161), id="after-a-minute"),
+        pytest.param(not_ready(140, cluster="west"), id="another-cluster"),
+        pytest.param(an_xid(13, 140, "n9", source="kernel"), id="what-jobs-survive"),
+    ],
+)
+def test_a_node_that_breaks_later_or_elsewhere_is_of_no_job(engine: Engine, broken: Match) -> None:
+    engine.add([peer_lost(100), broken], of_sixteen_ranks("A", "n1"))
+    assert set(causes(engine.flush())) == {("A",), ()}
+
+
+def test_a_node_of_another_job_is_not_the_node_that_a_job_lacks(engine: Engine) -> None:
+    engine.add([peer_lost(100), not_ready(140)], [*of_sixteen_ranks("A", "n1"), alive(0, "C", "n9")])
+    assert set(causes(engine.flush())) == {("A",), ("C",)}
+
+
+def test_a_node_that_breaks_as_two_jobs_lose_peers_is_of_none(engine: Engine) -> None:
+    heartbeats = [*of_sixteen_ranks("A", "n1"), *of_sixteen_ranks("B", "n2")]
+    engine.add([peer_lost(100), peer_lost(101, "B", "n2"), not_ready(140)], heartbeats)
+    assert set(causes(engine.flush())) == {("A",), ("B",), ()}
+
+
+def test_a_node_that_breaks_as_two_jobs_lose_peers_is_of_the_only_job_that_lacks_one(engine: Engine) -> None:
+    complete = [alive(0, "B", "n2"), NodeCount(at(0), "default", "B", "n2", nodes=1)]
+    heartbeats = [*of_sixteen_ranks("A", "n1"), *complete]
+    engine.add([peer_lost(100), peer_lost(101, "B", "n2"), not_ready(140)], heartbeats)
+    assert causes(engine.flush()) == {("A",): ("k8s-node-notready", "n9"), ("B",): ("connection-reset", "n2")}
+
+
+def test_a_node_that_breaks_as_a_job_without_missing_nodes_loses_a_peer_is_of_no_job(engine: Engine) -> None:
+    heartbeats = [alive(0, "A", "n1"), NodeCount(at(0), "default", "A", "n1", nodes=1)]
+    engine.add([peer_lost(100), not_ready(140)], heartbeats)
+    assert set(causes(engine.flush())) == {("A",), ()}
+
+
+def raised(second: int) -> Match:
+    return a_match("python.exception_line", second, "n1", "A", "ValueError: no batch")
+
+
+def with_a_link_down(engine: Engine) -> Incident:
+    """A link of job A's node is down, and the job makes no step: a ticket, since no failure follows."""
+    engine.add([a_match("nic.link_down", 98, "n1", source="kernel")], [*on_two_nodes(), *training(100)])
+    (ticket,) = engine.advance(at(150))
+    assert (ticket.failure_class, ticket.severity, ticket.signal_count) == ("nic-link-down", "warning", 1)
+    return ticket
+
+
+def test_an_exception_that_a_job_survives_joins_no_ticket(engine: Engine) -> None:
+    ticket = with_a_link_down(engine)
+    engine.add([raised(402)], training(100, start_s=400))
+    changed = [*engine.advance(at(404)), *engine.advance(at(499)), *engine.flush()]
+    assert {incident.incident_id for incident in changed} == {ticket.incident_id}
+    assert {(incident.severity, incident.signal_count) for incident in changed} == {("warning", 1)}
+    assert changed[-1].status == "resolved"
+
+
+def test_an_exception_that_a_job_does_not_survive_makes_a_page_of_the_older_ticket(engine: Engine) -> None:
+    ticket = with_a_link_down(engine)
+    engine.add([raised(160)])
+    assert engine.advance(at(169)) == []
+    (page,) = engine.advance(at(400))
+    assert (page.incident_id, page.severity, page.signal_count) == (ticket.incident_id, "error", 2)
+    assert (page.failure_class, page.status) == ("nic-link-down", "open")
+    assert "a job did not survive it" in page.history[-1].what
+
+
+def test_an_exception_at_the_end_of_the_input_makes_a_page_of_the_older_ticket(engine: Engine) -> None:
+    ticket = with_a_link_down(engine)
+    engine.add([raised(160)])
+    (page,) = engine.flush()
+    assert (page.incident_id, page.severity, page.signal_count) == (ticket.incident_id, "error", 2)
+
+
+def test_an_exception_joins_a_page_at_once(engine: Engine) -> None:
+    engine.add([a_match("elastic.first_failure", 100, "n1", "A")], on_two_nodes())
+    (page,) = engine.advance(at(150))
+    engine.add([raised(151)])
+    (joined,) = engine.advance(at(151))
+    assert (joined.incident_id, joined.signal_count) == (page.incident_id, 2)

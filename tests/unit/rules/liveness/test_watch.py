@@ -144,6 +144,36 @@ def test_steps_that_take_half_as_long_again_for_no_known_reason_are_no_straggler
     assert run(engine, SLOWER, 117 * 5 + 340) == []
 
 
+@pytest.mark.parametrize(
+    ("times", "minutes", "found"),
+    [
+        pytest.param(1.6, 11, ["straggler"], id="ten-minutes"),
+        pytest.param(1.6, 9.5, [], id="less-than-ten-minutes"),
+        pytest.param(1.6, 5, [], id="five-minutes"),
+        pytest.param(1.4, 30, [], id="hardly-slower"),
+    ],
+)
+def test_a_job_that_is_slower_by_half_for_ten_minutes_has_a_straggler(
+    engine: Engine, times: float, minutes: float, found: list[str]
+) -> None:
+    pace_s = times * PACE_S
+    count = int(60 * minutes / pace_s)
+    run(engine, [*steps(117), *steps(117 + count, 118, 117 * PACE_S + pace_s, pace_s)], 117 * PACE_S + 60 * minutes)
+    assert [verdict for verdict, *_ in verdicts(engine)] == found
+
+
+def test_a_job_that_is_slower_by_half_for_ten_minutes_has_been_since_the_first_of_them(engine: Engine) -> None:
+    (found,) = run(engine, [*steps(117), *steps(200, 118, 117 * PACE_S + 8, 8)], 117 * PACE_S + 640)
+    assert found.chain[0].text == "each step now takes 8.0 s instead of 5.0 s; one slow rank delays all"
+    assert "2026-03-02T09:09:45Z" <= found.chain[0].onset < "2026-03-02T09:10:00Z"
+
+
+def test_progress_without_step_numbers_that_slows_down_for_no_known_reason_is_no_straggler(engine: Engine) -> None:
+    moments = [*range(0, 1000, 5), *range(1000, 2000, 8)]
+    run(engine, [Advanced(at(second), "default", "A", "n1") for second in moments], 2000)
+    assert verdicts(engine) == []
+
+
 def computing(heartbeats: Iterable[Step], slow_ranks: Collection[int], since_s: float) -> list[Step]:
     """The same steps with the time that each rank computed: 4 s, and from a second on 7 s on slow ranks."""
     return [
