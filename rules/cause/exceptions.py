@@ -34,7 +34,7 @@ def is_uncaught(signal: Signal) -> bool:
 
 
 def is_of_a_shell(signal: Signal) -> bool:
-    """Whether somebody typed what failed: at a prompt of Python, in a cell of a notebook, or as a job of a shell.
+    """Whether a person typed what failed: at a prompt of Python, in a cell of a notebook, or as a job of a shell.
 
     Shells tell of jobs that ended (`[1]+  Killed`) only if they are interactive.
     """

@@ -66,7 +66,8 @@ def is_called_a_warning(signal: Signal) -> bool:
 
 def where(signal: Signal) -> str:
     """Where a failure is until a line says that it is over: at a pod that starts, or on a node."""
-    return signal.fields.get(POD_FIELD, signal.node) if signal.source == EVENTS else signal.node
+    pod = signal.fields.get(POD_FIELD, "").rpartition("/")[2] if signal.source == EVENTS else ""
+    return pod or signal.node
 
 
 def cleared(signal: Signal, place: str, time_ns: int) -> Signal:

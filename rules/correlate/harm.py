@@ -1,4 +1,4 @@
-"""Whether an incident hurts a job, so that somebody should be paged."""
+"""Whether an incident hurts a job, so that it pages the on-call."""
 
 from __future__ import annotations
 

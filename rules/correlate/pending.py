@@ -62,8 +62,8 @@ def is_in_passing(signal: Signal) -> bool:
     program that a script runs.
     """
     is_of_any = signal.failure_class in _OF_ANY_PROCESS
-    is_told = is_of_any or is_called_a_warning(signal) or _is_tried_again(signal.text)
-    return is_quoted(signal) or (is_told and _is_of_a_job(signal))
+    is_reported = is_of_any or is_called_a_warning(signal) or _is_tried_again(signal.text)
+    return is_quoted(signal) or (is_reported and _is_of_a_job(signal))
 
 
 def is_quoted(signal: Signal) -> bool:

@@ -29,7 +29,6 @@ EXPLAINED_COUNT: Final = (Slowness(2.0, 5, SLOW_NS),)
 SLOWED_FOR_NS: Final = 1800 * NS_PER_S
 """For this long after a line that explains slow steps, such as a throttled processor, less slowness is enough."""
 
-
 SLOW_COMPUTE_TIMES: Final = 1.25
 """A rank that computes this much longer than at best, while most others don't, slows down all."""
 

@@ -16,6 +16,7 @@ STALL_FLOOR_NS: Final = 900 * NS_PER_S
 """A job of unknown cadence may pause for this long: it compiles, restores or warms up."""
 
 MAX_KEPT_TIMES: Final = 5
+"""Of the newest steps of a rank, this many times of computation; their median leaves out a step that checkpoints."""
 
 STEPS_TO_TRAIN: Final = 100
 """Bars without step numbers that advanced this often are those of training."""
@@ -64,7 +65,7 @@ class JobWatch(msgspec.Struct):
     `suspect_step`, `suspect_lag` steps behind, and has fallen further behind at `suspect_falls` checks in a row: a rank
     with a slow clock lags too, but does not. `named_node` and `named_rank` are those of the newest verdict,
     `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`. `run_exit_ns` is when a line last
-    reported the end of the run.
+    reported the end of the run. `serves`: it is a server that has answered. `has_logged`: its workers have.
     """
 
     progress: JobProgress

@@ -58,9 +58,16 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},
         kernel_nodes=incident.kernel_nodes
         | {node for node, of_node in streams.items() if _has_kernel(of_node, then_ns)},
-        established_jobs=_established(incident, liveness) if len(placement.by_job) > 1 else None,
+        established_jobs=_established(incident, liveness) if _has_several_jobs(incident, placement, liveness) else None,
         cut_nodes={node for node, of_node in streams.items() if of_node and 0 < of_node.first_cut_ns <= then_ns},
     )
+
+
+def _has_several_jobs(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> bool:
+    """Whether jobs are known by name, so that an error is of one of them or of no job."""
+    of_nodes = (liveness.jobs.get(job_key(incident.cluster, "", node)) for node in incident.nodes)
+    trains_unnamed = not incident.jobs and any(watch.is_established for watch in of_nodes if watch)
+    return len(placement.by_job) > 1 and not trains_unnamed
 
 
 def _established(incident: IncidentState, liveness: LivenessWatch) -> set[str]:
