@@ -15,8 +15,8 @@ import orjson
 from epicenter.ingest.parse.exports import unwrapped
 from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
 from epicenter.ingest.parse.identity import Identity, identity_of, names_no_writer
-from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from epicenter.ingest.parse.kube_event import MARKS_OF_AN_EVENT, printed_event
+from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
 from epicenter.rules.errors import DeadLetterKind, RecordError
@@ -165,6 +165,7 @@ class _Texts(msgspec.Struct):
     line: msgspec.Raw = msgspec.Raw()
     insertId: msgspec.Raw = msgspec.Raw()  # noqa: N815
     logStreamName: msgspec.Raw = msgspec.Raw()  # noqa: N815
+    logStream: msgspec.Raw = msgspec.Raw()  # noqa: N815
 
 
 _decode_texts = msgspec.json.Decoder(_Texts).decode
@@ -181,7 +182,7 @@ def text_of(value: bytes) -> str:
             texts = _decode_texts(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _text_of(_fields(value, must_be_json=False), value)
-        if texts.line or texts.insertId or texts.logStreamName:
+        if texts.line or texts.insertId or texts.logStreamName or texts.logStream:
             return _text_of(_fields(value, must_be_json=False), value)
         for text in (texts.message, texts.log, texts.msg, texts.MESSAGE, texts.body):
             if text is not None:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from msgspec import structs
+
 from epicenter.rules.cause.collectives import NAMING_FIELDS, names
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
 from epicenter.rules.cause.survival import Span, Trained, is_called_a_warning, is_over, is_survived
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
-from epicenter.rules.cause.witnesses import Accused
+from epicenter.rules.cause.witnesses import Accused, peer_of
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
@@ -275,9 +277,12 @@ def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[s
 
 
 def _weigh_witnesses(candidate: Candidate, lost: Accused) -> None:
-    if lost.names(candidate.signal):
+    signal = candidate.signal
+    if lost.names(signal):
         candidate.weigh(ReasonKind.LOST_ANOTHER, lost)
-    elif candidate.signal.node == lost.node and candidate.signal.failure_class not in WAITING_CLASSES:
+    elif signal.node != lost.node and (peer := peer_of(signal)):
+        candidate.weigh(ReasonKind.LOST_ANOTHER, structs.replace(lost, node=peer))
+    elif signal.node == lost.node and signal.failure_class not in WAITING_CLASSES:
         candidate.weigh(ReasonKind.NAMED_BY_PEERS, lost)
 
 

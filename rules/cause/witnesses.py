@@ -51,7 +51,8 @@ class Accused(msgspec.Struct, frozen=True):
 
         Nor does what stays within another node explain the loss.
         """
-        if effect.node == self.node and self.is_felt_by(cause):
+        is_loss_elsewhere = cause.failure_class in _NAMES_A_PEER and cause.node != self.node
+        if effect.node == self.node and is_loss_elsewhere:
             return True
         is_loss = effect.node == self.node or self.names(effect) or self.is_felt_by(effect)
         return is_loss and cause.node not in ("", self.node) and vocabulary().family(cause.failure_class) in _LOCAL

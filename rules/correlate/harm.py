@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from epicenter.rules.cause.exceptions import is_an_end, is_of_a_shell
+from epicenter.rules.cause.exceptions import is_of_a_shell
 from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.correlate.pending import delays_a_start, is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
@@ -14,7 +14,11 @@ from epicenter.rules.packs.vocabulary import vocabulary
 
 REBOOT_CLASS: Final = "node-reboot"
 _OF_DEVICES: Final = ("cuda-ecc-error", "gpu-lost")
-_OF_PROGRAMS: Final = ("processes", "memory", "cuda", "environment")
+_FAMILIES_OF_PROGRAMS: Final = ("memory", "cuda", "environment")
+_OF_PROGRAMS: Final = (
+    *("python-exception", "import-error", "subprocess-fail", "signal-kill", "sigabrt", "sigbus", "sigkill", "segfault"),
+    *("unknown-death", "slurm-exit-nonzero", "k8s-evicted"),
+)
 
 
 def hurts_a_job(incident: IncidentState, established: Collection[str] | None = None) -> bool:
@@ -40,7 +44,8 @@ def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
 def _is_of_a_program(signal: Signal) -> bool:
     """Whether it reports an error or the end of one process, rather than of a job, a node or a device."""
     failure_class = signal.failure_class
-    is_of_a_family = vocabulary().family(failure_class) in _OF_PROGRAMS or failure_class == "k8s-evicted"
-    is_of_one = is_of_a_family or (is_soft(signal) and not delays_a_start(signal)) or is_an_end(signal)
+    is_of_a_family = vocabulary().family(failure_class) in _FAMILIES_OF_PROGRAMS
+    may_go_on = is_soft(signal) and not delays_a_start(signal)
+    is_of_one = is_of_a_family or may_go_on or failure_class in _OF_PROGRAMS
     is_of_a_device = breaks_its_node(signal) or vocabulary().is_latent(failure_class) or failure_class in _OF_DEVICES
     return is_of_one and signal.position is not None and not is_of_a_device

@@ -171,3 +171,8 @@ def test_json_that_no_shipper_wrote_is_the_text_of_an_export(make: Any, text: st
 )
 def test_a_record_with_only_some_fields_of_an_export_is_none(fields: dict[str, Any]) -> None:
     assert event(fields).text == text_of(orjson.dumps(fields)) == TEXT
+
+
+def test_a_stream_without_its_group_names_no_writer() -> None:
+    found = event({"host": "n7", "logStream": "gpu-a-1/rank3", "message": TEXT})
+    assert (found.node, found.rank) == ("n7", None)

@@ -88,6 +88,7 @@ def test_a_cgroup_of_systemd_names_the_job(fields: dict[str, str], job: str) -> 
         pytest.param({"process": "rank5"}, "5", id="process"),
         pytest.param({"SYSLOG_IDENTIFIER": "rank5", "rank": "6"}, "6", id="stated-rank"),
         pytest.param({"SYSLOG_IDENTIFIER": "ranker"}, "", id="another-word"),
+        pytest.param({"SYSLOG_IDENTIFIER": "rank5.sh"}, "", id="script"),
         pytest.param({"SYSLOG_IDENTIFIER": "crank5"}, "", id="end-of-another-word"),
         pytest.param({"proc": "python3"}, "", id="program"),
     ],
@@ -98,5 +99,5 @@ def test_a_process_that_is_named_after_its_rank_is_of_that_rank(fields: dict[str
 
 def test_the_writers_of_one_node_whose_processes_differ_are_different_ranks() -> None:
     fields = {"MESSAGE": "x", "_HOSTNAME": "n1", "_SYSTEMD_UNIT": "train-77.service"}
-    ranks = [identity_of(fields | {"SYSLOG_IDENTIFIER": f"rank{rank}"}).rank for rank in (4, 5)]
+    ranks = [identity_of(fields | {"proc": f"rank{rank}"}).rank for rank in (4, 5)]
     assert ranks == ["4", "5"]

@@ -168,10 +168,10 @@ def test_a_job_that_is_slower_by_half_for_ten_minutes_has_been_since_the_first_o
     assert "2026-03-02T09:09:45Z" <= found.chain[0].onset < "2026-03-02T09:10:00Z"
 
 
-def test_progress_without_step_numbers_that_slows_down_for_no_known_reason_is_no_straggler(engine: Engine) -> None:
+def test_progress_without_step_numbers_that_slows_down_for_no_known_reason_is_no_straggler(fresh: Engine) -> None:
     moments = [*range(0, 1000, 5), *range(1000, 2000, 8)]
-    run(engine, [Advanced(at(second), "default", "A", "n1") for second in moments], 2000)
-    assert verdicts(engine) == []
+    run(fresh, [Advanced(at(second), "default", "A", "n1") for second in moments], 2000)
+    assert verdicts(fresh) == []
 
 
 def computing(heartbeats: Iterable[Step], slow_ranks: Collection[int], since_s: float) -> list[Step]:
