@@ -7,7 +7,19 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.liveness.progress import MIN_SILENCE_NS, JobProgress, median
-from epicenter.rules.model.heartbeats import EXIT, RUN_EXIT, SERVING, Heartbeat, NodeCount, PhaseBegan, Step, WorldSize
+from epicenter.rules.model.heartbeats import (
+    AFTER,
+    CHECKPOINT,
+    EVALUATION,
+    EXIT,
+    RUN_EXIT,
+    SERVING,
+    Heartbeat,
+    NodeCount,
+    PhaseBegan,
+    Step,
+    WorldSize,
+)
 from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
@@ -22,6 +34,7 @@ STEPS_TO_TRAIN: Final = 100
 """Bars without step numbers that advanced this often are those of training."""
 
 MAX_PLACES: Final = 200_000
+_OF_WORK: Final = (SERVING, EVALUATION, CHECKPOINT)
 _KEY_BREAK: Final = "\x1f"
 
 
@@ -65,7 +78,7 @@ class JobWatch(msgspec.Struct):
     `suspect_step`, `suspect_lag` steps behind, and has fallen further behind at `suspect_falls` checks in a row: a rank
     with a slow clock lags too, but does not. `named_node` and `named_rank` are those of the newest verdict,
     `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`. `run_exit_ns` is when a line last
-    reported the end of the run. `serves`: it is a server that has answered. `has_logged`: its workers have.
+    reported the end of the run. `works`: it has answered, evaluated or saved. `has_logged`: its workers have.
     """
 
     progress: JobProgress
@@ -97,7 +110,7 @@ class JobWatch(msgspec.Struct):
     shown_phase: JobPhase | None = None
     exit_ns_by_node: dict[str, int] = {}
     run_exit_ns: int = 0
-    serves: bool = False
+    works: bool = False
     has_logged: bool = False
 
     @property
@@ -107,12 +120,12 @@ class JobWatch(msgspec.Struct):
 
     @property
     def is_established(self) -> bool:
-        """Whether it has shown to be a job: it trains, serves, or has several ranks or nodes."""
+        """Whether it has shown to be a job: it trains, evaluates or serves, or has several ranks or nodes."""
         progress = self.progress
         has_numbers = progress.last_step is not None and not progress.is_counted
         trains = has_numbers or progress.seen_steps >= STEPS_TO_TRAIN
         places = max(len(self.nodes), len(self.listed), self.node_count, self.world_size, len(self.members))
-        return trains or self.serves or places > 1
+        return trains or self.works or progress.phase.removeprefix(AFTER) in _OF_WORK or places > 1
 
     def observe(self, heartbeat: Heartbeat) -> None:
         """Record that the job is alive on a node."""
@@ -124,7 +137,7 @@ class JobWatch(msgspec.Struct):
 
     def begin_phase(self, heartbeat: PhaseBegan) -> None:
         """Record that a phase begins or ends, or that a process exits."""
-        self.serves |= heartbeat.phase == SERVING
+        self.works |= heartbeat.phase in _OF_WORK
         if heartbeat.phase == EXIT:
             self.exit_ns_by_node[heartbeat.node] = heartbeat.event_time_ns
         elif heartbeat.phase == RUN_EXIT:

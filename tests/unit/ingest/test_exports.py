@@ -176,3 +176,8 @@ def test_a_record_with_only_some_fields_of_an_export_is_none(fields: dict[str, A
 def test_a_stream_without_its_group_names_no_writer() -> None:
     found = event({"host": "n7", "logStream": "gpu-a-1/rank3", "message": TEXT})
     assert (found.node, found.rank) == ("n7", None)
+
+
+def test_a_shipper_s_record_in_an_event_with_its_group_has_the_record_s_text() -> None:
+    fields = with_group("/train/llama", "gpu-a-1/rank3", as_text(vector("n1", 5, TEXT, "A")))
+    assert text_of(orjson.dumps(fields)) == event(fields).text == TEXT

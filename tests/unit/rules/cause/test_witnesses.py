@@ -125,3 +125,13 @@ def test_a_rank_that_a_banner_places_only_later_has_its_node_all_the_same() -> N
     started.add([a_match("memory.oom_gpu", 100, "", "A", rank=16)], [alive(0, "A", "n3")], [placed])
     started.add([a_match("elastic.worker_failed", 120, "n3", "A")], [])
     assert root_of(started.flush()) == ("oom-gpu", "n3")
+
+
+def test_who_lost_the_peers_that_ended_after_the_first_one_is_a_victim_too(engine: Engine) -> None:
+    engine.add([], [alive(0, "A", node) for node in ("n4", "n5", "n6")])
+    losses = [(100, "n2", "n1"), (101, "n3", "n1"), (103, "n4", "n2"), (104, "n5", "n4"), (105, "n6", "n5")]
+    failed = [a_match("elastic.worker_failed", 110, node, "A") for node in ("n1", "n4")]
+    engine.add([*(a_match("nccl.peer_gone", when, node, "A", fields={"peer": peer}) for when, node, peer in losses)])
+    engine.add(failed)
+    failure_class, node = root_of(engine.flush())
+    assert (failure_class in ("connection-reset", "elastic-worker-failed"), node) == (True, "n1")

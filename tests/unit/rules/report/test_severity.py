@@ -10,7 +10,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import SERVING, Advanced, Heartbeat, NodeCount, PhaseBegan, WorldSize
 from epicenter.rules.model.records import Match
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
-from tests.support.signals import a_match, a_step, alive, an_xid
+from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
 
 
 def severity(*matches: Match, nodes: tuple[str, ...] = ("n1", "n2")) -> str:
@@ -141,6 +141,7 @@ def test_what_ends_a_job_that_trains_or_serves_or_has_several_places_pages(
         pytest.param(a_match("cuda.ecc", 100, "n1", "A"), "critical", id="gpu-memory-errors"),
         pytest.param(a_match("disk.full_text", 100, "n1", "A"), "error", id="full-disk"),
         pytest.param(an_xid(79, 100, "n1", source="kernel"), "critical", id="broken-gpu"),
+        pytest.param(a_timeout(100, "n1", "A", 0, waited_s=60), "error", id="rank-that-waits"),
     ],
 )
 def test_a_failure_of_a_device_or_of_a_job_pages_although_only_a_program_is_known(
