@@ -239,7 +239,7 @@ class Correlator(msgspec.Struct):
                 if incident_id in found or lag_ns > HOLDS_NS.get(kind, lag_ns):
                     continue
                 incident = self.open[incident_id]
-                if self._is_past(incident, signal, jobs):
+                if not is_of_a_maker(signal, key) and self._is_past(incident, signal, jobs):
                     continue
                 if kind == MANY and not self._share_a_cause(signal, incident, holders, relations):
                     continue

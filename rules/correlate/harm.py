@@ -7,7 +7,7 @@ from typing import Final
 
 from epicenter.rules.cause.exceptions import is_of_a_shell
 from epicenter.rules.cause.survival import breaks_its_node
-from epicenter.rules.correlate.pending import delays_a_start, is_of_a_node, is_quoted, is_soft
+from epicenter.rules.correlate.pending import is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -45,7 +45,6 @@ def _is_of_a_program(signal: Signal) -> bool:
     """Whether it reports an error or the end of one process, rather than of a job, a node or a device."""
     failure_class = signal.failure_class
     is_of_a_family = vocabulary().family(failure_class) in _FAMILIES_OF_PROGRAMS
-    may_go_on = is_soft(signal) and not delays_a_start(signal)
-    is_of_one = is_of_a_family or may_go_on or failure_class in _OF_PROGRAMS
+    is_of_one = is_of_a_family or failure_class in _OF_PROGRAMS
     is_of_a_device = breaks_its_node(signal) or vocabulary().is_latent(failure_class) or failure_class in _OF_DEVICES
     return is_of_one and signal.position is not None and not is_of_a_device

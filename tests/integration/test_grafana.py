@@ -162,7 +162,7 @@ def test_fleet_counts_the_true_failures(stored: Stored) -> None:
     preempted_jobs, malformed_lines = 3, 2
     opened = len(stored.day.failures) + preempted_jobs + malformed_lines
     preemptions = preempted_jobs + sum(fault.fault == "slurm-preempted" for fault in stored.day.failures)
-    of_no_job = 1
+    of_no_job = 2
     assert rows_of(stored, "fleet", "Opened in this time") == [(opened,)]
     assert rows_of(stored, "fleet", "Time between failures [") == [(86400 / (opened - preemptions - of_no_job),)]
 

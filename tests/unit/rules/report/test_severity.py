@@ -88,7 +88,6 @@ OF_A_PROGRAM = [
     pytest.param(UNCAUGHT, id="exception"),
     pytest.param(a_match("memory.oom_gpu", 100, "n1", "A"), id="gpu-memory"),
     pytest.param(a_match("cuda.illegal_access", 100, "n1", "A"), id="cuda"),
-    pytest.param(a_match("storage.io_error", 100, "n1", "A"), id="storage"),
     pytest.param(a_match("signals.sigkill", 100, "n1", "A", "run.sh: line 3: 4242 Killed  python eval.py"), id="kill"),
     pytest.param(EVICTED, id="evicted-pod"),
 ]
@@ -140,6 +139,7 @@ def test_what_ends_a_job_that_trains_or_serves_or_has_several_places_pages(
     [
         pytest.param(a_match("cuda.ecc", 100, "n1", "A"), "critical", id="gpu-memory-errors"),
         pytest.param(a_match("disk.full_text", 100, "n1", "A"), "error", id="full-disk"),
+        pytest.param(a_match("storage.io_error", 100, "n1", "A"), "error", id="storage"),
         pytest.param(an_xid(79, 100, "n1", source="kernel"), "critical", id="broken-gpu"),
         pytest.param(a_timeout(100, "n1", "A", 0, waited_s=60), "error", id="rank-that-waits"),
     ],
