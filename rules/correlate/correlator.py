@@ -137,7 +137,7 @@ class Correlator(msgspec.Struct):
         jobs = self.jobs_of(signal)
         dropped = self._record_end(signal, jobs)
         found = self._homes(signal, jobs, relations)
-        if signal.job and is_soft(signal):
+        if found and signal.job and _is_error(signal) and is_soft(signal):
             found = [incident for incident in found if incident.pending_until_ns or hurts_a_job(incident)]
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
