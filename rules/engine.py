@@ -14,7 +14,12 @@ import msgspec
 from epicenter.rules.cause.exceptions import is_an_end
 from epicenter.rules.cause.processes import foreign, may_be_foreign, serves_the_cluster, with_owner
 from epicenter.rules.cause.ranking import Candidate, Relations
-from epicenter.rules.correlate.correlator import breaks_a_node, is_a_stop
+from epicenter.rules.correlate.broken_nodes import (
+    breaks_a_node,
+    broken_node_without_job,
+    is_a_stop,
+    jobs_that_stopped,
+)
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.pending import is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
@@ -370,14 +375,14 @@ class Engine:
 
     def _place_broken_node(self, stop: Signal) -> None:
         """A job stops: the node without known jobs that broke at that moment is the one that it lacks."""
-        node = self._state.lifecycle.correlator.broken_node_without_job(stop)
+        node = broken_node_without_job(self._state.lifecycle.correlator.open.values(), stop)
         if node and self._state.liveness.may_lack_a_node(stop.cluster, stop.job):
             self._on_placement(stop.cluster, node, stop.job, stop.onset_ns)
 
     def _place_in_stopped_job(self, broken: Signal) -> None:
         """A node without known jobs breaks: it is the one that the only job lacks which stopped at that moment."""
         lacks_a_node = self._state.liveness.may_lack_a_node
-        stopped = self._state.lifecycle.correlator.jobs_that_stopped(broken)
+        stopped = jobs_that_stopped(self._state.lifecycle.correlator.open.values(), broken)
         jobs = [job for job in stopped if lacks_a_node(broken.cluster, job)]
         if len(jobs) == 1:
             self._on_placement(broken.cluster, broken.node, jobs[0], broken.onset_ns)

@@ -167,8 +167,13 @@ def _source(fields: dict[str, Any]) -> str:
 
 
 def _names_in_tag(fields: dict[str, Any]) -> tuple[str, str]:
-    """The pod and the job in Docker's `tag` option, a template of the site, as `llama-worker-3|llama`; else empty."""
+    """The pod and the job in Docker's `tag` option, a template of the site, as `llama-worker-3|llama`; else empty.
+
+    A name without a number (`trainer`) is that of the containers on all nodes.
+    """
     container, *others = _TAG_PARTS.split(_first(fields, ("attrs.tag",)))
+    if not any(map(str.isdigit, container)):
+        return "", ""
     return container, next((name for name in others if name and container.startswith(f"{name}-")), "")
 
 

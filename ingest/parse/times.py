@@ -44,7 +44,7 @@ _SINCE_1970 = re.compile(r"\[?(\d{10})\.(\d{6})\]? ", re.ASCII)
 _ABSL = re.compile(r"[IWEFDV](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
 _ABSL_EARLY = re.compile(r"[IWEF]0000 00:00:(\d{10})\.(\d{6}) ", re.ASCII)
 _GLOG = re.compile(r"[IWEF](20\d\d)(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,6}) ", re.ASCII)
-"""absl's header with a year, as glog prints it since 0.5."""
+"""absl's header with a year, as glog prints it since 0.5; loops that imitate it print milliseconds."""
 
 _C10 = re.compile(r"\[[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{9}) ", re.ASCII)
 _CANCELLED = re.compile(

@@ -8,9 +8,8 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.cause.survival import breaks_its_node, cleared, is_survived, where
-from epicenter.rules.cause.suspects import WAITING_CLASSES
-from epicenter.rules.correlate.harm import hurts_a_job
+from epicenter.rules.cause.survival import cleared, is_survived, where
+from epicenter.rules.correlate.harm import is_harmless
 from epicenter.rules.correlate.keys import (
     FILE,
     FOLDER,
@@ -21,7 +20,6 @@ from epicenter.rules.correlate.keys import (
     NODE,
     is_node_wide,
     is_of_a_maker,
-    is_of_lost_pod,
     keys_of,
     keys_sought,
     kind_of,
@@ -40,9 +38,6 @@ from epicenter.rules.placement.placement import Placement
 
 FIRST_LINE_WITHIN_NS: Final = 10 * NS_PER_S
 """A job whose first line on a node comes this soon after a failure there ran there already."""
-
-SAME_STOP_NS: Final = 60 * NS_PER_S
-"""A node without known jobs that breaks this close to the stop of a job that lacks a node is that node."""
 
 MANY_NODES: Final = 3
 """This many nodes with the same failure at once have one cause, even if the topology is not known."""
@@ -63,7 +58,6 @@ _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
 _SCHEDULERS = ("slurm", "kubernetes")
 _NEVER_CANCELLED = ("cuda", "memory")
-_LOSSES = ("connection-reset", "nccl-error", "nccl-net-ib-error")
 
 
 class Correlator(msgspec.Struct):
@@ -99,26 +93,6 @@ class Correlator(msgspec.Struct):
         is_new = self.placement.list_node(listed)
         return self._link(listed.cluster, listed.node, listed.job, listed.time_ns) if is_new else []
 
-    def broken_node_without_job(self, stop: Signal) -> str:
-        """The only node that broke when a job stopped, and that no line places in a job; empty if there is none."""
-        without_job = (incident for incident in self.open.values() if not incident.jobs)
-        broken = {
-            signal.node
-            for incident in without_job
-            for signal in incident.signals()
-            if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)
-        }
-        return broken.pop() if len(broken) == 1 else ""
-
-    def jobs_that_stopped(self, broken: Signal) -> set[str]:
-        """The jobs that had stopped, or lost a peer, when this node broke."""
-        return {
-            stop.job
-            for incident in self.open.values()
-            for stop in incident.signals()
-            if stop.cluster == broken.cluster and stop.job and is_a_stop(stop) and _breaks_a_node_at(broken, stop)
-        }
-
     def has_class(self, signal: Signal) -> bool:
         """Whether an open incident of the signal's job has its class already."""
         of_job = self.by_key.get(f"{JOB}/{signal.cluster}/{signal.job}", ())
@@ -137,8 +111,8 @@ class Correlator(msgspec.Struct):
         jobs = self.jobs_of(signal)
         dropped = self._record_end(signal, jobs)
         found = self._homes(signal, jobs, relations)
-        if found and signal.job and _is_error(signal) and is_soft(signal):
-            found = [incident for incident in found if incident.pending_until_ns or hurts_a_job(incident)]
+        if signal.job and _is_error(signal) and any(map(_is_ticket, found)) and is_soft(signal):
+            found = [incident for incident in found if not _is_ticket(incident)]
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
                 return [*dropped, *self._add_late(late, signal, jobs)]
@@ -156,6 +130,7 @@ class Correlator(msgspec.Struct):
         self._index(first, signal, jobs)
         if _is_error(signal):
             first.trained |= relations.spans(signal.cluster, jobs)
+            first.hurts = first.hurts or not is_harmless(signal, first.jobs)
             if first.pending_until_ns and not is_soft(signal):
                 first.pending_until_ns = 0
                 first.steps_since.clear()
@@ -423,27 +398,12 @@ def _may_follow_a_cancellation(incident: IncidentState) -> bool:
     return not any(vocabulary().family(name) in _NEVER_CANCELLED for name in incident.signals_by_class)
 
 
+def _is_ticket(incident: IncidentState) -> bool:
+    return not (incident.pending_until_ns or incident.hurts)
+
+
 def _age(incident: IncidentState) -> tuple[int, str]:
     return (incident.first_onset_ns, incident.incident_id)
-
-
-def is_a_stop(signal: Signal) -> bool:
-    """Whether a job stopped, or one of its ranks lost a peer, for a reason that its reporter does not know."""
-    return signal.failure_class in (*WAITING_CLASSES, *_LOSSES) or is_of_lost_pod(signal)
-
-
-def breaks_a_node(signal: Signal) -> bool:
-    """Whether it takes its node, or a device of it, away from whatever runs there."""
-    is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
-    return bool(signal.node) and is_of_a_node and not signal.is_foreign
-
-
-def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:
-    """Whether it breaks a node at the moment of the stop. A scheduler notices late, a kernel at once."""
-    apart_ns = abs(signal.onset_ns - stop.onset_ns)
-    if not is_hard(signal):
-        apart_ns = min(apart_ns, abs(signal.event_time_ns - stop.event_time_ns))
-    return apart_ns <= SAME_STOP_NS and breaks_a_node(signal)
 
 
 def _opens(signal: Signal) -> bool:

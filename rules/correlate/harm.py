@@ -21,7 +21,7 @@ _OF_PROGRAMS: Final = (
 )
 
 
-def hurts_a_job(incident: IncidentState, established: Collection[str] | None = None) -> bool:
+def hurts_a_job(incident: IncidentState, established: Collection[str] | None) -> bool:
     """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots.
 
     What ends a single program of a user hurts none of the `established` jobs; None means that every job is one.
@@ -29,12 +29,13 @@ def hurts_a_job(incident: IncidentState, established: Collection[str] | None = N
     is_of_none = established is not None and incident.jobs.isdisjoint(established)
     return any(
         signal.severity in ERRORS
-        and not (_is_harmless(signal, incident.jobs) or (is_of_none and _is_of_a_program(signal)))
+        and not (is_harmless(signal, incident.jobs) or (is_of_none and _is_of_a_program(signal)))
         for signal in incident.signals()
     )
 
 
-def _is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
+def is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
+    """Whether an error in an incident of these jobs is one that jobs survive, or one that was intended."""
     is_of_node_only = is_of_a_node(signal) and not signal.job
     is_intended = signal.failure_class in vocabulary().intended
     is_boot = signal.failure_class == REBOOT_CLASS and not jobs

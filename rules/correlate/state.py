@@ -87,8 +87,8 @@ class IncidentState(msgspec.Struct):
     """What is known about one incident so far.
 
     `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is
-    pending, without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its
-    jobs. `accusers_by_peer` are the nodes that name a peer as lost, by that peer; `node_by_address` has the
+    pending, without notifications, until `pending_until_ns` (0: open at once). `hurts`: it has an error that is more
+    than what jobs survive. `earlier` are failed runs of its jobs. `accusers_by_peer` are the nodes that name a peer as lost, by that peer; `node_by_address` has the
     addresses that they call their own. `at_onset` is the progress of each job when the incident first included it,
     and `skews_ns` how far its nodes' clocks were ahead by then, where that is known. `nodes_by_rule` are all nodes
     where a rule matched, of signals that are only counted too. `trained` is from when until when each job trained,
@@ -103,6 +103,7 @@ class IncidentState(msgspec.Struct):
     severity: str = "info"
     pending_until_ns: int = msgspec.field(default=0, name="held_until_ns")
     has_timer: bool = False
+    hurts: bool = False
     reopened: int = 0
     is_restarted: bool = False
     resolved_ns: int = 0
@@ -167,6 +168,7 @@ class IncidentState(msgspec.Struct):
         self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
         self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
+        self.hurts |= other.hurts
         self.pending_until_ns = min(self.pending_until_ns, other.pending_until_ns)
         self.at_onset = other.at_onset | self.at_onset
         self.skews_ns = other.skews_ns | self.skews_ns

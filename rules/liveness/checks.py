@@ -33,8 +33,7 @@ def _slow_place(watch: JobWatch) -> tuple[str, int | None, str]:
     slow = slow_ranks(watch)
     if not slow:
         return "", None, "one slow rank delays all"
-    node = slow[0].node
-    rank = slow[0].rank if len(slow) == 1 or not node else None
+    node, rank = slow[0].node, slow[0].rank if len(slow) == 1 else None
     return node, rank, f"{who_of(node, rank)} computes for {slow[0].slowdown:.1f} times as long as before, others don't"
 
 

@@ -34,11 +34,15 @@ SLOW_COMPUTE_TIMES: Final = 1.25
 
 
 def slow_ranks(watch: JobWatch) -> list[Member]:
-    """The ranks of one node that now compute for longer than at best while most ranks don't, the slowest first."""
+    """The ranks of one node, or one of an unknown node, that compute for longer than at best while most ranks don't,
+    the slowest first.
+    """
     timed = [member for member in watch.members.values() if member.slowdown]
     slow = [member for member in timed if member.slowdown >= SLOW_COMPUTE_TIMES]
-    is_one_place = len({member.node for member in slow}) == 1 and 2 * len(slow) < len(timed)
-    return sorted(slow, key=lambda member: (-member.slowdown, member.rank or 0)) if is_one_place else []
+    nodes = {member.node for member in slow}
+    is_one_place = len(slow) == 1 or (len(nodes) == 1 and "" not in nodes)
+    are_few = is_one_place and 2 * len(slow) < len(timed)
+    return sorted(slow, key=lambda member: (-member.slowdown, member.rank or 0)) if are_few else []
 
 
 def explain(progress: JobProgress, time_ns: int) -> None:

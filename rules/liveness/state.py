@@ -120,7 +120,10 @@ class JobWatch(msgspec.Struct):
 
     @property
     def is_established(self) -> bool:
-        """Whether it has shown to be a job: it trains, evaluates or serves, or has several ranks or nodes."""
+        """Whether it has shown to be a job: it trains, evaluates or serves, or has several ranks or nodes.
+
+        Snapshots of older versions have no `works`, but the newest phase.
+        """
         progress = self.progress
         has_numbers = progress.last_step is not None and not progress.is_counted
         trains = has_numbers or progress.seen_steps >= STEPS_TO_TRAIN

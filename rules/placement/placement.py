@@ -315,8 +315,8 @@ class Placement(msgspec.Struct):
     def only_listed_node(self, cluster: str, job: str, time_ns: int) -> str:
         """The node of a job whose list of hosts has only this one, and whose lines name no other; empty otherwise."""
         listed = self.listed_nodes(cluster, job, time_ns)
-        with_lines = self.nodes_of(cluster, job, time_ns)
-        return next(iter(listed)) if len(listed) == 1 and listed.issuperset(with_lines) else ""
+        is_only = len(listed) == 1 and listed.issuperset(self.nodes_of(cluster, job, time_ns))
+        return next(iter(listed)) if is_only else ""
 
     def speaking_ranks(self, cluster: str, job: str, time_ns: int) -> frozenset[int]:
         """The ranks that had printed a banner of the whole job by then."""

@@ -164,13 +164,18 @@ class _Demo:
         writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")
         rules = load(self._settings.rule_packs, self._settings.topology)
         sources = Sources([str(self._logs)], hostname(), follow=True)
-        run = LocalRunner(self._settings, rules, sources, self._show, print_message, _open_browser)
-        writer.start()
+
+        def begin(url: str) -> None:
+            _open_browser(url)
+            writer.start()
+
+        run = LocalRunner(self._settings, rules, sources, self._show, print_message, begin)
         try:
             await run.follow(self._has_written, partial(self._end, stays))
         finally:
             self._gives_up.set()
-            await asyncio.to_thread(writer.join)
+            if writer.ident:
+                await asyncio.to_thread(writer.join)
 
     def _write(self, write: Callable[..., object], loop: asyncio.AbstractEventLoop) -> None:
         write(wait=lambda length_s: self._gives_up.wait(length_s) and None)

@@ -46,6 +46,7 @@ def test_identities_are_forgotten_beyond_the_limit() -> None:
         pytest.param({"tag": "llama-worker-3/5e1f/llama"}, ("llama", "llama-worker-3", ""), id="tag-with-an-id"),
         pytest.param({"tag": "llama-worker-3|nvcr.io"}, ("", "llama-worker-3", ""), id="tag-with-an-image"),
         pytest.param({"tag": "llama-worker-3"}, ("", "llama-worker-3", ""), id="tag-of-one-name"),
+        pytest.param({"tag": "trainer"}, ("", "", ""), id="tag-of-every-node"),
         pytest.param(
             {"tag": "llama-worker-3|llama", "job_id": "7877"}, ("7877", "llama-worker-3", ""), id="tag-and-job"
         ),

@@ -218,6 +218,11 @@ def test_the_rank_that_computes_for_longer_is_named_with_how_much(engine: Engine
     )
 
 
+def test_slow_ranks_whose_nodes_are_unknown_explain_nothing_as_they_may_be_on_several(engine: Engine) -> None:
+    placeless = [replace(step, node="") for step in computing(ALL_SLOWER, [2, 6], SLOW_S)]
+    assert run(engine, placeless, 117 * 5 + 340) == []
+
+
 def test_a_rank_that_always_computes_for_longer_explains_no_slow_steps(engine: Engine) -> None:
     assert run(engine, computing(ALL_SLOWER, [6], 0), 117 * 5 + 340) == []
 

@@ -1,0 +1,51 @@
+"""Which node broke as a job stopped, where no line places the node in the job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from epicenter.rules.cause.survival import breaks_its_node
+from epicenter.rules.cause.suspects import WAITING_CLASSES
+from epicenter.rules.correlate.keys import is_node_wide, is_of_lost_pod
+from epicenter.rules.correlate.pending import is_hard
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+
+SAME_STOP_NS: Final = 60 * NS_PER_S
+"""A node without known jobs that breaks this close to the stop of a job that lacks a node is that node."""
+
+_STOPS: Final = frozenset((*WAITING_CLASSES, "connection-reset", "nccl-error", "nccl-net-ib-error"))
+
+
+def broken_node_without_job(incidents: Collection[IncidentState], stop: Signal) -> str:
+    """The only node that broke when a job stopped, and that no line places in a job; empty if there is none."""
+    of_no_job = (signal for incident in incidents if not incident.jobs for signal in incident.signals())
+    broken = {signal.node for signal in of_no_job if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)}
+    return broken.pop() if len(broken) == 1 else ""
+
+
+def jobs_that_stopped(incidents: Collection[IncidentState], broken: Signal) -> set[str]:
+    """The jobs that had stopped, or lost a peer, when this node broke."""
+    stops = (signal for incident in incidents for signal in incident.signals() if signal.job and is_a_stop(signal))
+    return {stop.job for stop in stops if stop.cluster == broken.cluster and _breaks_a_node_at(broken, stop)}
+
+
+def is_a_stop(signal: Signal) -> bool:
+    """Whether a job stopped, or one of its ranks lost a peer, for a reason that its reporter does not know."""
+    return signal.failure_class in _STOPS or is_of_lost_pod(signal)
+
+
+def breaks_a_node(signal: Signal) -> bool:
+    """Whether it takes its node, or a device of it, away from whatever runs there."""
+    is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
+    return bool(signal.node) and is_of_a_node and not signal.is_foreign
+
+
+def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:
+    """Whether it breaks a node at the moment of the stop. A scheduler notices late, a kernel at once."""
+    apart_ns = abs(signal.onset_ns - stop.onset_ns)
+    if not is_hard(signal):
+        apart_ns = min(apart_ns, abs(signal.event_time_ns - stop.event_time_ns))
+    return apart_ns <= SAME_STOP_NS and breaks_a_node(signal)
