@@ -86,13 +86,13 @@ class AtOnset(msgspec.Struct, frozen=True):
 class IncidentState(msgspec.Struct):
     """What is known about one incident so far.
 
-    `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is
-    pending, without notifications, until `pending_until_ns` (0: open at once). `hurts`: it has an error that is more
-    than what jobs survive. `earlier` are failed runs of its jobs. `accusers_by_peer` are the nodes that name a peer as lost, by that peer; `node_by_address` has the
-    addresses that they call their own. `at_onset` is the progress of each job when the incident first included it,
-    and `skews_ns` how far its nodes' clocks were ahead by then, where that is known. `nodes_by_rule` are all nodes
-    where a rule matched, of signals that are only counted too. `trained` is from when until when each job trained,
-    as of its newest failure here.
+    `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
+    without notifications, until `pending_until_ns` (0: open at once). `hurts`: it has an error that is more than what
+    jobs survive. `earlier` are failed runs of its jobs. `accusers_by_peer` are the nodes that name a peer as lost, by
+    that peer; `node_by_address` has the addresses that they call their own. `at_onset` is the progress of each job
+    when the incident first included it, and `skews_ns` how far its nodes' clocks were ahead by then, where that is
+    known. `nodes_by_rule` are all nodes where a rule matched, of signals that are only counted too. `trained` is from
+    when until when each job trained, as of its newest failure here.
     """
 
     incident_id: str
