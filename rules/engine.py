@@ -25,10 +25,11 @@ from epicenter.rules.correlate.pending import is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.event_time.common_clock import at, place_of, time_of_ns
 from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.event_time.undated import UndatedMatches
-from epicenter.rules.event_time.waiting_list import StoredInput, WaitingList
+from epicenter.rules.event_time.waiting_list import Input, StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
 from epicenter.rules.liveness.reboots import is_boot
@@ -202,10 +203,21 @@ class Engine:
 
         It goes no further than before the first match whose time the rest of the input may change.
         """
+        self._process_until(watermark_ns)
+        return self._changes.reports()
+
+    def _process_until(self, watermark_ns: int) -> None:
         self._date(watermark_ns)
         watermark_ns = min(watermark_ns, self._undated.first_ns - 1)
-        for order, _, arrived in self._waiting.pop_until(watermark_ns):
-            self._fire_before(order[0])
+        for due in self._waiting.pop_until(watermark_ns):
+            due_ns, arrived = due[0][0], due[-1]
+            self._fire_before(due_ns)
+            if self._state.skew.ahead_ns and (ahead_ns := self._ahead_ns(arrived)):
+                time_ns = time_of_ns(arrived) - ahead_ns
+                if time_ns > due_ns:
+                    self._waiting.delay(due, time_ns)
+                    continue
+                arrived = at(arrived, time_ns)
             if type(arrived) is Match:
                 self._on_match(arrived)
             elif type(arrived) is RankPlacement:
@@ -214,13 +226,14 @@ class Engine:
                 self._on_heartbeat(arrived)
         self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
-        return self._changes.reports()
 
     def flush(self) -> list[Incident]:
         """The input has ended: process everything that waits, and return the incidents that changed."""
         self.end_input()
-        newest_ns = self._waiting.newest_ns()
-        changed = self.advance(max(newest_ns, self._state.watermark_ns))
+        self._process_until(self._state.watermark_ns)
+        while (newest_ns := self._waiting.newest_ns()) > self._state.watermark_ns:
+            self._process_until(newest_ns)
+        changed = self._changes.reports()
         self._mark_changed(self._state.lifecycle.release_all(self._relations))
         return changed + self._changes.reports()
 
@@ -265,6 +278,11 @@ class Engine:
     def job_states(self) -> list[JobState]:
         """The newest state of each job that was checked or changed since the last call."""
         return self._state.liveness.take_states()
+
+    def _ahead_ns(self, arrived: Input) -> int:
+        """By how much the clock that gave the input its time is to be corrected."""
+        cluster, node = place_of(arrived)
+        return self._state.skew.ahead_ns.get(f"{cluster}/{self._names.get((cluster, node), node)}", 0)
 
     def _fire_before(self, end_ns: int) -> None:
         """Fire timers due before then, in order of time; at the same time first liveness, then windows."""

@@ -190,7 +190,13 @@ def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
     is_machine = is_named_first and not (_SYSTEM.search(own) or _DATE.search(own))
     if NODE.match(own) or is_machine:
         return own
-    return next(filter(is_node_name, reversed(folders)), "")
+    return next(filter(is_node_name, reversed(folders)), "") or _node_of_copy(folders)
+
+
+def _node_of_copy(folders: Sequence[str]) -> str:
+    """The folder that holds a copy of a node's `/var/log`, if its name has a number; else empty."""
+    copied = "/".join(folders[1:]).partition("/var/log")[0].rpartition("/")[2] if "var" in folders[2:] else ""
+    return copied if _NUMBERED.match(copied) and not any(of(copied) for of in _NAME_NO_NODE) else ""
 
 
 def _is_one_per_node(file: Path, stem: str) -> bool:

@@ -14,7 +14,7 @@ from msgspec import structs
 from epicenter.rules.cause.collectives import NAMING_FIELDS, names
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
-from epicenter.rules.cause.survival import Span, Trained, is_called_a_warning, is_over, is_survived
+from epicenter.rules.cause.survival import Trained, is_called_a_warning, is_over, is_survived
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.cause.witnesses import Accused, peer_of
 from epicenter.rules.event_time.ordering import onset_order
@@ -22,6 +22,7 @@ from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback
 from epicenter.rules.model.times import END_NS, NS_PER_S
+from epicenter.rules.model.training_span import NOT_TRAINED, TrainingSpan
 from epicenter.rules.packs.cause_model import CauseModel
 from epicenter.rules.packs.spec import EdgeSpec
 from epicenter.rules.packs.topology import KINDS, NO_TOPOLOGY, Topology
@@ -164,14 +165,14 @@ class Relations:
         between: Between,
         jobs_of: JobsOf,
         topology: Topology = NO_TOPOLOGY,
-        trained: Trained = lambda cluster, job: (0, 0),
+        trained: Trained = lambda cluster, job: NOT_TRAINED,
     ):
         self._between = between
         self._jobs_of = jobs_of
         self._topology = topology
         self._trained = trained
 
-    def spans(self, cluster: str, jobs: Collection[str]) -> dict[str, Span]:
+    def spans(self, cluster: str, jobs: Collection[str]) -> dict[str, TrainingSpan]:
         """From when until when each of these jobs trained."""
         return {job: self._trained(cluster, job) for job in jobs}
 

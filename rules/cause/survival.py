@@ -10,16 +10,13 @@ from typing import Final
 from msgspec import structs
 
 from epicenter.rules.cause.exceptions import is_uncaught
-from epicenter.rules.model.signals import CLOCK_SKEW_NS, EVENTS, POD_FIELD, Signal
+from epicenter.rules.model.signals import CLOCK_SKEW_NS, ERRORS, EVENTS, POD_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.training_span import TrainingSpan
 from epicenter.rules.packs.vocabulary import vocabulary
 
-Span = tuple[int, int]
-Trained = Callable[[str, str], Span]
-"""From when until when a job of a cluster trained in its newest attempt, without its newest step: ns, 0 if unknown."""
-
-NOT_TRAINED: Final = (0, 0)
-"""The span of a job that is not known to have trained."""
+Trained = Callable[[str, str], TrainingSpan]
+"""When a job of a cluster trained."""
 
 MARGIN_NS: Final = 2 * CLOCK_SKEW_NS
 _WARNING: Final = re.compile(r"(?:[^\s:]{1,40}[\s:]+){0,4}?[\[(<]?(?:WARN|WARNING)\b|W\d{4} [\d:.]{8,18} ")
@@ -33,26 +30,31 @@ CLEARED_MARGIN_NS: Final = 60 * NS_PER_S
 """Transfers that a dead link lost fail this long after it came up again."""
 
 
-def is_survived(signal: Signal, spans: Collection[Span]) -> bool:
+def is_survived(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
     """Whether all jobs that the signal affects, one span each, completed two steps after it.
 
-    False for verdicts on missing logs, and for classes that stay although a job trains on.
+    False for verdicts on missing logs, and for classes that stay although a job trains on. A warning may come before
+    the first step of the attempt, as when a job starts.
     """
     if not spans or signal.position is None or vocabulary().is_latent(signal.failure_class):
         return False
     return _trained_on(signal, spans)
 
 
-def is_outlasted(signal: Signal, spans: Collection[Span]) -> bool:
+def is_outlasted(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
     """The same for classes that stay: they may still be the cause, but less likely than what came later."""
     return bool(spans) and vocabulary().is_latent(signal.failure_class) and _trained_on(signal, spans)
 
 
-def _trained_on(signal: Signal, spans: Collection[Span]) -> bool:
+def _trained_on(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
     ends_its_process = signal.failure_class in vocabulary().ends_its_process or is_uncaught(signal)
     is_final = breaks_its_node(signal) or ends_its_process
     margin_ns = FINAL_MARGIN_NS if is_final else MARGIN_NS
-    return all(since_ns <= signal.event_time_ns < until_ns - margin_ns for since_ns, until_ns in spans)
+    is_error = signal.severity in ERRORS
+    return all(
+        (span.since_ns if is_error else span.earlier_ns) <= signal.event_time_ns < span.until_ns - margin_ns
+        for span in spans
+    )
 
 
 def is_called_a_warning(signal: Signal) -> bool:

@@ -419,7 +419,7 @@ def _is_outlived(incident: IncidentState, signal: Signal, jobs: set[str], relati
     if not incident.pending_until_ns and signal.onset_ns <= incident.last_seen_ns + MAX_SKEW_NS:
         return False
     spans = relations.spans(signal.cluster, jobs).values()
-    return any(until_ns > incident.last_seen_ns for _, until_ns in spans) and all(
+    return any(span.until_ns > incident.last_seen_ns for span in spans) and all(
         is_survived(earlier, spans) for earlier in incident.signals() if _is_error(earlier)
     )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.cause.reasons import ReasonKind
-from epicenter.rules.cause.survival import NOT_TRAINED, Span, cleared, is_outlasted, is_survived, where
+from epicenter.rules.cause.survival import cleared, is_outlasted, is_survived, where
 from epicenter.rules.cause.witnesses import MAX_PEERS, own_address, peer_of
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
@@ -19,6 +19,7 @@ from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import ERRORS, SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
+from epicenter.rules.model.training_span import NOT_TRAINED, TrainingSpan
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.completion import nodes_of
 
@@ -129,7 +130,7 @@ class IncidentState(msgspec.Struct):
     nodes_by_rule: dict[str, set[str]] = {}
     accusers_by_peer: dict[str, set[str]] = {}
     node_by_address: dict[str, str] = {}
-    trained: dict[str, Span] = {}
+    trained: dict[str, TrainingSpan] = {}
     progress: dict[str, Progress] = {}
     gpus: set[str] = set()
     collectives: CollectiveTable = msgspec.field(default_factory=CollectiveTable)

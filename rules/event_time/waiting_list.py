@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 
 from epicenter.rules.event_time.ordering import Order
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
@@ -24,19 +25,33 @@ class WaitingList:
     def __init__(self, stored: Iterable[StoredInput] = (), added: int = 0):
         self.added = added
         self._waiting = list(map(_restored, stored))
+        self._delayed: list[Waiting] = []
 
     def add(self, order: Order, arrived: Input) -> None:
         """Add an input with its order (see `ordering`)."""
         self.added += 1
         self._waiting.append((order, self.added, arrived))
 
-    def pop_until(self, watermark_ns: int) -> list[Waiting]:
-        """Remove and return, in order, the inputs up to the watermark, end included."""
+    def pop_until(self, watermark_ns: int) -> Iterator[Waiting]:
+        """Remove and yield, in order, the inputs up to the watermark, end included."""
         waiting = self._waiting
         waiting.sort()
         count = bisect_right(waiting, watermark_ns, key=_time_ns)
         self._waiting = waiting[count:]
-        return waiting[:count]
+        for due in waiting[:count]:
+            while self._delayed and self._delayed[0] < due:
+                yield heappop(self._delayed)
+            yield due
+        while self._delayed and _time_ns(self._delayed[0]) <= watermark_ns:
+            yield heappop(self._delayed)
+        self._waiting += self._delayed
+        self._delayed.clear()
+
+    def delay(self, due: Waiting, until_ns: int) -> None:
+        """Put back an input that `pop_until` has just yielded: it is to come at that later time."""
+        order, number, arrived = due
+        later: Waiting = ((until_ns, *order[1:]), number, arrived)
+        heappush(self._delayed, later)
 
     def newest_ns(self) -> int:
         """The newest event time that waits; 0 if nothing waits."""

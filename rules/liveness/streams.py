@@ -131,6 +131,11 @@ class NodeStreams(msgspec.Struct, array_like=True):
         streams = [stream for stream in (self.kernel, self.worker) if stream.count]
         return bool(streams) and all(stream.is_overdue(now_ns, nodes, HEARTBEATS_TO_MISS) for stream in streams)
 
+    @property
+    def first_bucket(self) -> int:
+        """The first bucket with lines of one of its known streams."""
+        return min(stream.first for stream in (self.kernel, self.worker) if stream.count)
+
     def last_ns(self, now_ns: int) -> int:
         """The end of the last whole bucket with lines; 0 if there is none."""
         end = now_ns // BUCKET_NS

@@ -182,9 +182,9 @@ def _silent_node(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int
     since = watch.progress.last_step_ns + BUCKET_NS, now_ns
     silent = [node for node, of_node in active.items() if of_node.kernel.count and not of_node.activity(*since)]
     for node in sorted(silent) if _are_few(silent, active) else ():
-        peers = _peers(watch, node, active)
+        peers, usual = _peers(watch, node, active), _usual_of_kernel(active, node, *since)
         others = [
-            of_node.kernel.activity(*since) + (of_node.worker.activity(*since) if other in peers else 0)
+            min(usual, of_node.kernel.activity(*since)) + (of_node.worker.activity(*since) if other in peers else 0)
             for other, of_node in active.items()
             if other not in silent
         ]
@@ -193,6 +193,13 @@ def _silent_node(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int
             text = f"{_stopped(watch.progress)}; since then neither the kernel nor a worker of {node} has logged"
             return Finding(NODE_DEAD, node, None, f"{text}, while {sum(map(bool, others))} other nodes still log")
     return None
+
+
+def _usual_of_kernel(active: Mapping[str, NodeStreams], node: str, stop_ns: int, now_ns: int) -> float:
+    """In how many buckets since the stop the node's kernel would have logged at most, at its rate before."""
+    began_ns = BUCKET_NS * min(of_node.first_bucket for of_node in active.values())
+    observed_ns = max(BUCKET_NS, stop_ns - began_ns)
+    return (active[node].kernel.count + 1) * (now_ns - stop_ns) / observed_ns
 
 
 def _silent_workers(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:

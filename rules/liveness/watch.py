@@ -58,6 +58,7 @@ from epicenter.rules.model.ledger import JobEnd
 from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.model.training_span import NOT_TRAINED, TrainingSpan
 
 STILL_WRITES_NS: Final = 30 * NS_PER_S
 """A job that wrote a line within this time is alive."""
@@ -120,10 +121,12 @@ class LivenessWatch(Declared):
             return call.missing > 0
         return not watch.world_size or len(watch.ranks_placed) < watch.world_size
 
-    def trained(self, cluster: str, job: str) -> tuple[int, int]:
-        """From when until when a job trained in its newest attempt, its newest report left out; (0, 0) if unknown."""
+    def trained(self, cluster: str, job: str) -> TrainingSpan:
+        """When a job trained in its newest attempt."""
         watch = self.jobs.get(job_key(cluster, job, ""))
-        return (watch.attempt_ns, watch.progress.before_ns) if watch else (0, 0)
+        if watch is None:
+            return NOT_TRAINED
+        return TrainingSpan(watch.attempt_ns, watch.progress.before_ns, watch.earlier_step_ns)
 
     def process(self, heartbeat: Heartbeat) -> HeartbeatEffect:
         """Process a heartbeat."""

@@ -42,15 +42,15 @@ def culprit_of(
     if peer_of(signal) and (lost := accused(state.accusers_by_peer, context, state.node_by_address)):
         signal = lost.culprit_of(signal)
     if signal.failure_class in WAITING_CLASSES and not (suspects and suspects.node):
-        signal = _of_silent_node(state, signal, context)
+        signal = _of_awaited_node(state, signal, context)
     if not signal.node and signal.rank is not None:
         signal = structs.replace(signal, node=context.node_of_rank.get((signal.job, signal.rank), ""))
     outlier = outlier_of(signal, context)
     return structs.replace(signal, node=outlier.node) if outlier else signal
 
 
-def _of_silent_node(state: IncidentState, signal: Signal, context: IncidentContext) -> Signal:
-    """The signal at the only node of the job that reports no timeout; else as it was.
+def _of_awaited_node(state: IncidentState, signal: Signal, context: IncidentContext) -> Signal:
+    """The signal at the only node of the job that reports no timeout; else at none if several nodes report one.
 
     A node whose logs stopped before is only suspected if all others report one.
     """
@@ -60,7 +60,9 @@ def _of_silent_node(state: IncidentState, signal: Signal, context: IncidentConte
     silent = nodes - reporters - mute
     are_most = 2 * len(reporters & nodes) >= len(nodes - mute) > 1
     suspected = silent or mute & nodes
-    return structs.replace(signal, node=suspected.pop(), gpu="") if are_most and len(suspected) == 1 else signal
+    if are_most and len(suspected) == 1:
+        return structs.replace(signal, node=suspected.pop(), gpu="")
+    return structs.replace(signal, node="", rank=None, gpu="") if len(reporters & nodes) > 1 else signal
 
 
 def _timeouts(state: IncidentState) -> list[Signal]:

@@ -81,6 +81,51 @@ def test_a_late_signal_is_counted_and_joins(engine: Engine) -> None:
     assert engine.counts.late == 1
 
 
+BANNER_S, STOP_S = 3, 653
+
+
+def a_stop_seen_by_a_node_whose_clock_is_off(off_s: float) -> list[Incident]:
+    """All nodes print a banner and train; n1's GPU fails, and n3, whose clock is off, reports that n1 went away."""
+    nodes = {"n1": 0.0, "n2": 0.0, "n3": off_s, "n4": 0.0}
+    banners = [
+        RankPlacement(at(BANNER_S + seconds), "default", "A", node, moment="Init COMPLETE")
+        for node, seconds in nodes.items()
+    ]
+    lost = a_match("nccl.peer_gone", STOP_S + 2 + off_s, "n3", "A", fields={"peer": "n1"})
+    engine = Engine(the_rules())
+    engine.add(
+        [an_xid(79, STOP_S, "n1"), lost],
+        [*(alive(BANNER_S + seconds, "A", node) for node, seconds in nodes.items()), *steps(130, start_s=5)],
+        banners,
+    )
+    return engine.flush()
+
+
+@pytest.mark.parametrize("off_s", [-420, -60, 0, 60, 420])
+def test_a_failure_that_a_clock_far_off_dates_wrongly_is_the_same_incident(off_s: int) -> None:
+    (incident,) = a_stop_seen_by_a_node_whose_clock_is_off(off_s)
+    assert (incident.failure_class, incident.root_cause.node) == ("xid-79", "n1")
+    lost = incident.chain[1]
+    assert (lost.failure_class, lost.node) == ("connection-reset", "n3")
+    assert lost.event_time == "2026-03-02T09:10:55.000000000Z"
+
+
+def test_an_engine_that_is_snapshotted_corrects_clocks_as_one_that_is_not() -> None:
+    nodes = {"n1": 0.0, "n2": 0.0, "n3": -420.0, "n4": 0.0}
+    whole, cut = Engine(the_rules()), Engine(the_rules())
+    for engine in (whole, cut):
+        banners = [
+            RankPlacement(at(500 + seconds), "default", "A", node, moment="Init COMPLETE")
+            for node, seconds in nodes.items()
+        ]
+        engine.add([], steps(20, start_s=505), banners)
+        engine.advance(at(610))
+        engine.add([a_match("nccl.remote_error", 700 - 420, "n3", "A")])
+        assert engine.advance(at(650)) == []
+    cut = Engine(the_rules(), cut.snapshot())
+    assert cut.advance(at(700)) == whole.advance(at(700)) != []
+
+
 def test_a_kernel_line_with_the_earliest_onset_is_the_root() -> None:
     (incident,) = fed(
         *(a_timeout(611 + rank / 10, f"n{1 + rank // 8}", "A", rank) for rank in range(16)),

@@ -8,10 +8,11 @@ from epicenter.rules.event_time.skew import MAX_KEPT_JOBS, MAX_KEPT_NODES, NEEDE
 from epicenter.rules.model.times import NS_PER_S
 
 
-def with_steps(skew: ClockSkew, ahead_s: dict[str, float], steps: int) -> ClockSkew:
-    for step in range(steps):
+def with_steps(skew: ClockSkew, ahead_s: dict[str, float], steps: int, first: int = 0) -> ClockSkew:
+    for step in range(first, first + steps):
         for node, seconds in ahead_s.items():
-            skew.record_step("c/A", f"c/{node}", step, round((5 * step + seconds) * NS_PER_S))
+            logged_ns = round((5 * step + seconds) * NS_PER_S)
+            skew.record_step("c/A", f"c/{node}", step, logged_ns - skew.ahead_ns.get(f"c/{node}", 0))
     return skew
 
 
@@ -85,3 +86,42 @@ def test_steps_show_a_skew_better_than_banners() -> None:
     skew = with_banners({"n1": 100, "n2": 130, "n3": 100, "n4": 100})
     with_steps(skew, {"n1": 0, "n2": 0.25, "n3": 0, "n4": 0}, NEEDED + 1)
     assert skew.skews_of_job_ns("c/A")["c/n2"] == round(0.25 * NS_PER_S)
+    assert skew.ahead_ns == {}
+
+
+@pytest.mark.parametrize("off_s", [-420, -6, 6, 420])
+def test_a_clock_far_off_is_corrected_from_the_first_step_on(off_s: int) -> None:
+    skew = with_banners({"n1": 100, "n2": 100, "n3": 100, "n4": 100 + off_s})
+    assert skew.ahead_ns == {}
+    skew.record_step("c/A", "c/n1", 1, 200 * NS_PER_S)
+    assert skew.ahead_ns == {"c/n4": off_s * NS_PER_S}
+    assert set(skew.skews_of_job_ns("c/A").values()) == {0}
+
+
+@pytest.mark.parametrize("off_s", [-7200, -4, 4, 7200])
+def test_a_clock_slightly_off_or_a_node_that_started_hours_later_is_not_corrected(off_s: int) -> None:
+    skew = with_banners({"n1": 9000, "n2": 9000, "n3": 9000, "n4": 9000 + off_s})
+    skew.record_step("c/A", "c/n1", 1, 9100 * NS_PER_S)
+    assert skew.ahead_ns == {}
+
+
+def test_where_banners_differ_the_smaller_skew_is_corrected() -> None:
+    skew = with_banners({"n1": 100, "n2": 100, "n3": 100, "n4": 400})
+    for node, second in {"n1": 110, "n2": 110, "n3": 110, "n4": 140}.items():
+        skew.record_banner("c/A", "Rendezvous complete", f"c/{node}", second * NS_PER_S)
+    skew.record_step("c/A", "c/n1", 1, 200 * NS_PER_S)
+    assert skew.ahead_ns == {"c/n4": 30 * NS_PER_S}
+
+
+def test_a_clock_that_is_set_right_is_no_longer_corrected() -> None:
+    skew = with_steps(ClockSkew(), {"n1": 0, "n2": 20, "n3": 0}, NEEDED + 1)
+    assert skew.ahead_ns == {"c/n2": 20 * NS_PER_S}
+    with_steps(skew, {"n1": 0, "n2": 0, "n3": 0}, NEEDED + 1, first=NEEDED + 1)
+    assert skew.ahead_ns == {}
+
+
+def test_a_node_that_reports_late_now_and_then_has_no_other_clock() -> None:
+    skew = ClockSkew()
+    for step, late_s in enumerate([20, 0, 40, 20, 9, 20, 60, 20]):
+        with_steps(skew, {"n1": 0, "n2": late_s, "n3": 0}, 1, first=step)
+    assert skew.ahead_ns == {}

@@ -50,6 +50,16 @@ def test_the_only_node_of_a_job_of_one_is_where_its_rendezvous_failed() -> None:
     assert incident.root_cause.node == "n0"
 
 
+@pytest.mark.parametrize(
+    ("nodes", "culprit"),
+    [(("n0", "n1"), ""), (("n0", "n1", "n3"), "n2"), (("n0",), "n0")],
+    ids=["unknown", "all-others-wait", "one-reporter"],
+)
+def test_of_several_nodes_that_wait_none_is_the_culprit(nodes: tuple[str, ...], culprit: str) -> None:
+    incident = an_incident(*nodes, context=OF_FOUR, rule="nccl.watchdog_timeout", failure_class="nccl-timeout")
+    assert incident.root_cause.node == culprit
+
+
 def test_the_only_node_that_does_not_report_is_the_one_that_did_not_come() -> None:
     incident = an_incident("n0", "n1", "n3", context=OF_FOUR)
     assert (incident.root_cause.node, NOT_KNOWN in incident.missing) == ("n2", False)
