@@ -315,13 +315,11 @@ def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
     assert verdicts(engine)[0][3] <= 605 + 120
 
 
-def test_a_node_whose_kernel_rarely_logs_is_not_dead_since_others_log_often(engine: Engine) -> None:
-    streams = [
-        alive for number in range(4) for alive in alive_every("kernel", f"n{number}", 0, 580 if number == 3 else 1500)
-    ]
-    rarely = [alive for alive in streams if alive.node != "n3"] + list(alive_every("kernel", "n3", 300, 301))
-    run(engine, [*steps(117), *rarely], 1200)
-    assert [verdict for verdict, *_ in verdicts(engine)] == ["hung"]
+def test_a_node_whose_kernel_rarely_logs_is_not_dead_since_others_log_often(fresh: Engine) -> None:
+    of_ranks = [step for rank in range(4) for step in steps(117, node=f"n{rank}", rank=rank)]
+    kernels = [alive for rank in range(3) for alive in alive_every("kernel", f"n{rank}", 0, 1500)]
+    run(fresh, [*of_ranks, *kernels, *alive_every("kernel", "n3", 300, 300)], 1500)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == ["hung"]
 
 
 def test_workers_without_lines_on_a_node_with_kernel_lines_are_dead(engine: Engine) -> None:
