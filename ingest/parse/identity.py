@@ -169,12 +169,18 @@ def _source(fields: dict[str, Any]) -> str:
 def _names_in_tag(fields: dict[str, Any]) -> tuple[str, str]:
     """The pod and the job in Docker's `tag` option, a template of the site, as `llama-worker-3|llama`; else empty.
 
-    A name without a number (`trainer`) is that of the containers on all nodes.
+    A name without a number (`trainer`) is that of the containers on all nodes. A pod's name has all words of its job's.
     """
     container, *others = _TAG_PARTS.split(_first(fields, ("attrs.tag",)))
     if not any(map(str.isdigit, container)):
         return "", ""
-    return container, next((name for name in others if name and container.startswith(f"{name}-")), "")
+    return container, next((name for name in others if name and _has_words_of(container, name)), "")
+
+
+def _has_words_of(pod: str, job: str) -> bool:
+    """Whether the words of the job begin the pod's name, or follow each other in it (`llama-raycluster-7-head`)."""
+    words = iter(pod.split("-"))
+    return pod != job and pod.startswith(job.partition("-")[0] + "-") and all(word in words for word in job.split("-"))
 
 
 def _job_of_cgroup(fields: dict[str, Any]) -> str:

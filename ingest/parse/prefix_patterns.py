@@ -49,6 +49,12 @@ _BEFORE_A_WORKER = (
     r"(?=\[|\(|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF](?:\d{4}|\d{8}) "
     r"|\d{4}-\d\d-\d\d[T ]|\d{1,6}: |(?P=host):\d{1,8}:\d)"
 )
+_BEFORE_OTHERS_TEXT = (
+    r"(?=\[|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} "
+    r"|[A-Za-z][\w.-]{0,80}:\d{1,8}:\d{1,8} \[)"
+)
+"""Not the program's own line on its progress, whose rules read the rank in it."""
+
 _TASK = r" {0,6}(?:P\d{1,4} {1,4})?(?P<speaker>(?P<task>\d{1,7})): "
 _STREAM = r"<(?P<stream>stdout|stderr|stddiag)>: ?"
 _IP = r"(?:, ip=[\w.:]{2,45})?"
@@ -74,6 +80,7 @@ _DIGIT = (
 _SPACE = (_TASK, r" {1,2}(?P<program>kernel): ?", r" {1,8}(?=\[(?:rank\d{1,7}\]:|\d{1,7},\d{1,7}\]<std))")
 _BRACKET = (
     r"\[(?P<speaker>rank(?P<rank>\d{1,7}))\]: ?",
+    rf"\[(?P<speaker>rank (?P<rank>\d{{1,7}}))\] {_BEFORE_OTHERS_TEXT}",
     rf"\[(?P<speaker>(?:[^\]\s,]{{1,120}},)?(?P<rank>\d{{1,7}}))\](?:\[(?P<host>[\w.-]{{1,252}}):\d{{1,10}}\])?{_STREAM}",
     r"\[(?P<speaker>[a-z][a-z_-]{0,40}\d{1,7}|(?P<rank>\d{1,7}))\]: ?",
     rf"\[{_SINCE_BOOT}{_DELTA}\] (?P<speaker>(?P<host>\w[\w.-]{{0,252}}) {_KERNEL_OR_PID}){_END}",

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.ingest.parse.node_names import NODE, is_node_name
+from epicenter.ingest.parse.node_names import DOMAIN, NODE, is_node_name
 from epicenter.ingest.provenance.log_names import LogName, named_by
 from epicenter.ingest.provenance.ray_logs import is_daemon_of_ray, job_of_ray
 from epicenter.rules.model.job_names import OF_A_LOG
@@ -60,7 +60,8 @@ _NO_NODE = re.compile(
     re.IGNORECASE,
 )
 _OF_A_PROCESS = ("stdout", "stderr", "worker", "output", "console")
-_COLLECTIONS = ("logs", "log", "workers", "ranks", "nodes")
+_COLLECTIONS_OF_NODES = ("nodes", "hosts")
+_COLLECTIONS = (*_COLLECTIONS_OF_NODES, "logs", "log", "workers", "ranks")
 _NAME_NO_NODE = (
     str.isdigit,
     _DATE.match,
@@ -106,11 +107,13 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
     of_pod, of_file = _job_of_pod(stem, folders), _job_of_file(file, stem)
     job = "" if is_system else of_ray or of_pod or of_file or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
-    if not node and rank is None and job and not of_file and _is_one_per_node(file, stem):
+    if not node and rank is None and job and not of_file and _is_one_per_node(file):
         node = stem
     is_part_of_node = is_system or of_file or (rank is not None and _job_of_folders(folders[:-1]))
     if not node and is_part_of_node and _is_in_folder_of_node(file, root):
         node = file.parent.name
+    if not node and rank is None and job:
+        node = _node_of_launcher(file, root)
     is_process = any(map(_PROCESS.match, (stem, *folders)))
     is_part = (
         node != "" or rank is not None or _attempt_rank(folders) is not None or is_process or bool(of_pod or of_ray)
@@ -190,25 +193,42 @@ def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
     is_machine = is_named_first and not (_SYSTEM.search(own) or _DATE.search(own))
     if NODE.match(own) or is_machine:
         return own
-    return next(filter(is_node_name, reversed(folders)), "") or _node_of_copy(folders)
+    of_nodes = (name for above, name in pairwise(folders) if above in _COLLECTIONS_OF_NODES and not _is_no_node(name))
+    return next(filter(is_node_name, reversed(folders)), "") or next(of_nodes, "") or _node_of_copy(folders)
 
 
 def _node_of_copy(folders: Sequence[str]) -> str:
     """The folder that holds a copy of a node's `/var/log`, if its name has a number; else empty."""
     copied = "/".join(folders[1:]).partition("/var/log")[0].rpartition("/")[2] if "var" in folders[2:] else ""
-    return copied if _NUMBERED.match(copied) and not any(of(copied) for of in _NAME_NO_NODE) else ""
+    return copied if _NUMBERED.match(copied) and not _is_no_node(copied) else ""
 
 
-def _is_one_per_node(file: Path, stem: str) -> bool:
-    """Whether the folder of a job has one such file for each node: names that differ in their last part only."""
-    if not _NUMBERED.match(stem) or _NO_NODE.search(stem) or any(of(stem) for of in _NAME_NO_NODE):
+def _is_no_node(name: str) -> bool:
+    return name in _COLLECTIONS or any(of(name) for of in _NAME_NO_NODE)
+
+
+def _is_one_per_node(path: Path) -> bool:
+    """Whether there is one such file or folder for each node: names that differ only in the last part before their
+    domain.
+    """
+    name = DOMAIN.sub("", _stem(path))
+    shared = _LAST_PART.sub("", name)
+    if not _NUMBERED.match(name) or shared == name or _NO_NODE.search(name) or _is_no_node(name):
         return False
-    shared = _LAST_PART.sub("", stem)
     try:
-        others = [other for other in file.parent.iterdir() if other.suffix == file.suffix and other != file]
+        others = (other for other in path.parent.iterdir() if other.suffix == path.suffix and other != path)
+        return any(_LAST_PART.sub("", DOMAIN.sub("", _stem(other))) == shared for other in others)
     except OSError:
         return False
-    return shared != stem and any(_LAST_PART.sub("", _stem(other)) == shared for other in others)
+
+
+def _node_of_launcher(file: Path, root: Path) -> str:
+    """The node whose launcher wrote the file, where the folder with its `attempt_0` is one of several; else empty."""
+    above = (folder for folder in file.parents if folder != root and folder.is_relative_to(root))
+    launcher = next((folder.parent for folder in above if _ATTEMPT.match(folder.name)), None)
+    if launcher is None and root != file and any(file.parent.glob("attempt_*")):
+        launcher = file.parent
+    return launcher.name if launcher and launcher != root and _is_one_per_node(launcher) else ""
 
 
 def _is_in_folder_of_node(file: Path, root: Path) -> bool:
@@ -216,7 +236,7 @@ def _is_in_folder_of_node(file: Path, root: Path) -> bool:
     it names the node.
     """
     folder = file.parent
-    if root in (file, folder) or folder.name in _COLLECTIONS or any(of(folder.name) for of in _NAME_NO_NODE):
+    if root in (file, folder) or _is_no_node(folder.name):
         return False
     try:
         others = [other for other in folder.parent.iterdir() if other.name != folder.name]

@@ -36,7 +36,7 @@ MIN_HOST_PID: Final = 5000
 """Ranks with lower process ids are assumed to run in a separate process namespace: the kernel counts differently."""
 
 _OF_TRAINING: Final = re.compile(
-    r"(?i)(?:python|pt_|torch|ray\b|ray::|train|pretrain|finetune|deepspeed|accelerate|megatron|nemo|jax|vllm|sglang"
+    r"(?i)(?:python|pt_|torch|ray(?:\b|::|let)|gcs_server|train|pretrain|finetune|deepspeed|accelerate|megatron|nemo|jax|vllm|sglang"
     r"|trtllm|tritonserver|mpi|orted|prted|hydra|srun|slurmstepd|nccl|all_reduce|model|worker|java|julia|horovod)"
 )
 _OF_THE_NODE: Final = re.compile(

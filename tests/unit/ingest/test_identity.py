@@ -45,6 +45,12 @@ def test_identities_are_forgotten_beyond_the_limit() -> None:
         pytest.param({"tag": "llama-worker-3|llama"}, ("llama", "llama-worker-3", ""), id="tag"),
         pytest.param({"tag": "llama-worker-3/5e1f/llama"}, ("llama", "llama-worker-3", ""), id="tag-with-an-id"),
         pytest.param({"tag": "llama-worker-3|nvcr.io"}, ("", "llama-worker-3", ""), id="tag-with-an-image"),
+        pytest.param(
+            {"tag": "llama-raycluster-7b2-head|llama-7b2"},
+            ("llama-7b2", "llama-raycluster-7b2-head", ""),
+            id="tag-of-ray",
+        ),
+        pytest.param({"tag": "llama-worker-3|worker-3"}, ("", "llama-worker-3", ""), id="tag-with-another-name"),
         pytest.param({"tag": "llama-worker-3"}, ("", "llama-worker-3", ""), id="tag-of-one-name"),
         pytest.param({"tag": "trainer"}, ("", "", ""), id="tag-of-every-node"),
         pytest.param(

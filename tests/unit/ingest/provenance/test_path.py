@@ -89,6 +89,10 @@ def test_without_a_job_the_lines_have_the_log_s_name(path: str, name: str) -> No
         ("alpha.dmesg", ""),
         ("r12n04/kern.log", "r12n04"),
         ("node0007/node0008.log", "node0008"),
+        ("nodes/alpha-x7k2/var/log/app.log", "alpha-x7k2"),
+        ("hosts/alpha/job-7877/app.log", "alpha"),
+        ("nodes/logs/app.log", ""),
+        ("nodes/7877/app.log", ""),
         ("gpu-off-bus-1602/worker.log", ""),
         ("gpu3.log", ""),
         ("dmesg-20260302.txt", ""),
@@ -145,6 +149,17 @@ def test_a_single_file_is_read_with_the_folders_above_it() -> None:
         pytest.param(["alpha/job-7877.log", "beta/job-7877.log"], "alpha", id="log-of-one-job-in-two-folders"),
         pytest.param(["alpha/kern.log", "beta/kern.log"], "alpha", id="system-log-in-two-folders"),
         pytest.param(["7877/alpha/rank_0.log", "7877/beta/rank_8.log"], "alpha", id="ranks-of-a-job-in-two-folders"),
+        pytest.param(
+            ["7877/a-x7k2/attempt_0/1/stderr.log", "7877/a-b9d3/torchrun.log"], "a-x7k2", id="torchrun-s-logs"
+        ),
+        pytest.param(["7877/a-x7k2/torchrun.log", "7877/a-x7k2/attempt_0/x", "7877/a-b9d3/x"], "a-x7k2", id="torchrun"),
+        pytest.param(["7877/a-x7k2/notes.log", "7877/a-b9d3/notes.log"], "", id="no-launcher"),
+        pytest.param(["7877/a/attempt_0/1/stderr.log", "7877/b/attempt_0/1/stderr.log"], "", id="two-launches"),
+        pytest.param(
+            ["7877/run-1/attempt_0/1/stderr.log", "7877/run-2/attempt_0/1/stderr.log"], "", id="runs-of-torchrun"
+        ),
+        pytest.param(["7877/a-x7k2/attempt_0/1/stderr.log"], "", id="the-only-launch"),
+        pytest.param(["a-x7k2/attempt_0/1/stderr.log", "a-b9d3/attempt_0/1/stderr.log"], "", id="launches-of-no-job"),
         pytest.param(["7877/alpha/rank_0.log", "7877/beta/rank_0.log"], "", id="the-same-rank-in-two-runs"),
         pytest.param(["night/alpha/rank_0.log", "night/beta/rank_8.log"], "", id="ranks-of-no-job"),
         pytest.param(["7877/alpha/rank_0.log", "7877/beta/notes.log"], "", id="no-other-ranks"),
@@ -193,6 +208,7 @@ def test_a_file_for_each_node_names_the_job_and_the_node(
     [
         pytest.param(["alpha7.log", "alpha8.log"], "alpha7", id="numbers"),
         pytest.param(["alpha-x7k2p1.log", "alpha-b9d3f2.log"], "alpha-x7k2p1", id="suffixes"),
+        pytest.param(["alpha7.dc2.log", "alpha8.dc2.log"], "alpha7.dc2", id="with-the-domain"),
         pytest.param(["alpha7.log"], "", id="only-file"),
         pytest.param(["node-pool-a7.log", "node-pool-b-8.log"], "", id="different-names"),
         pytest.param(["alpha7.log", "alpha8.err"], "", id="another-suffix"),

@@ -37,6 +37,7 @@ def of_kernel(failure_class: str, comm: str, **fields: str) -> Signal:
         pytest.param("xid-31", "jupyter-lab", True, id="xid-31-of-jupyter"),
         pytest.param("segfault", "python3", False, id="segfault-of-python"),
         pytest.param("host-oom-kill", "pt_data_worker", False, id="kill-of-a-data-loader"),
+        pytest.param("segfault", "raylet", False, id="segfault-of-a-raylet"),
         pytest.param("segfault", "", False, id="no-name"),
         pytest.param("xid-79", "rsync", False, id="broken-gpu"),
         pytest.param("hung-task", "rsync", True, id="hung-rsync"),
