@@ -464,6 +464,9 @@ class Engine:
         if type(heartbeat) is Step and heartbeat.job and heartbeat.node:
             job, node = f"{heartbeat.cluster}/{heartbeat.job}", f"{heartbeat.cluster}/{heartbeat.node}"
             self._state.skew.record_step(job, node, heartbeat.step, heartbeat.event_time_ns)
+            if heartbeat.rank is not None:
+                placement = self._state.lifecycle.correlator.placement
+                placement.record_reporter(heartbeat.cluster, heartbeat.job, heartbeat.rank, heartbeat.node)
         before = liveness.progress(heartbeat.cluster, heartbeat.job, heartbeat.node)
         step, step_ns = (before.written_last_step, before.last_step_ns) if before else (None, 0)
         effect = liveness.process(heartbeat)

@@ -5,7 +5,7 @@ ends, it is the earlier one.
 
 Header formats: dmesg, syslog (RFC 3164, 5424), journalctl, absl/glog/klog, c10 (PyTorch's C++ logger), Python logging
 in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX, OpenMMLab, detectron2, Paddle,
-Optuna, slurmstepd's end of a job.
+Optuna, slurmstepd's end of a job, date(1).
 """
 
 from __future__ import annotations
@@ -36,6 +36,14 @@ _SYSLOG = re.compile(
     r"(?:\.(\d{1,9})| (20\d\d)(?=[\]\[ ]))?",
     re.ASCII,
 )
+_OF_DATE = re.compile(
+    r"(?:[^\n]{0,60}?\b(?:[Ss]tart|[Bb]eg[ai]n|[Ll]aunch|[Ff]inish|[Ee]nd|[Cc]omplet|[Dd]one|[Ee]xit|[Dd]ate|[Tt]ime)\w{0,4}"
+    r"(?: (?:at|on|time))?[ :=]{1,3})?[A-Z][a-z]{2} ([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) "
+    r"([A-Z]{3,5}|[+-]\d\d) (20\d\d)\b",
+    re.ASCII,
+)
+"""What `date` prints in the C locale, alone or after a script's words."""
+
 _AMERICAN = re.compile(r"\[?(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?", re.ASCII)
 _SLASHED = re.compile(r"\[?(20\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?=[\] ])", re.ASCII)
 _MONTH_AND_DAY = re.compile(r"\[?(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\]| (?![AP]M))", re.ASCII)
@@ -95,6 +103,8 @@ def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | Non
         return _in_utc(_clock_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7])), zone)
     if found := _MONTH_AND_DAY.match(line):
         return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)
+    if found := _OF_DATE.match(line):
+        return _date_ns(found, zone)
     found = _SYSLOG.match(line)
     return _syslog_ns(found, received_ns, zone) if found else None
 
@@ -125,6 +135,12 @@ def _syslog_ns(found: re.Match[str], received_ns: int, zone: str) -> int | None:
     if found[7]:
         return _in_utc(_clock_ns(int(found[7]), when), zone)
     return _without_year(when, found[6], received_ns, zone)
+
+
+def _date_ns(found: re.Match[str], zone: str) -> int | None:
+    month = _MONTHS.get(found[1])
+    clock_ns = _clock_ns(int(found[7]), (month, *_numbers(found, 2, 3, 4, 5))) if month else None
+    return clock_ns if found[6] in ("UTC", "GMT") else _in_utc(clock_ns, zone)
 
 
 def _numbers(found: re.Match[str], *groups: int) -> tuple[int, ...]:

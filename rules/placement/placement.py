@@ -52,7 +52,7 @@ class JobPlaces(msgspec.Struct):
     `ended_ns` is when a line reported its end, 0 if none did. `listed_ns_by_node` are the nodes that a list of the
     job's hosts names. For each rank, and for the world size, it
     has the newest `MAX_KEPT_VERSIONS` versions, oldest first. It has the newest `MAX_KEPT_PIDS` process ids of each
-    node.
+    node. `node_by_reporter` is where each rank reports steps, empty if from several nodes: then it is a local rank.
     """
 
     last_ns: int = 0
@@ -64,6 +64,7 @@ class JobPlaces(msgspec.Struct):
     ranks_by_node: dict[str, set[int]] = {}
     pids_by_node: dict[str, dict[int, None]] = {}
     node_by_index: dict[int, str] = {}
+    node_by_reporter: dict[int, str] = {}
 
     def record(self, rank_placement: RankPlacement, node: str) -> None:
         """Record where a rank runs, or a world size. Communicators of only some ranks are ignored."""
@@ -238,11 +239,24 @@ class Placement(msgspec.Struct):
         places = self.by_job.get(f"{cluster}/{job}")
         return places is not None and 0 < places.ended_ns < time_ns - LAST_LINES_NS
 
-    def node_of(self, cluster: str, job: str, rank: int, time_ns: int) -> str:
-        """The node of a rank at that time; empty if unknown."""
+    def record_reporter(self, cluster: str, job: str, rank: int, node: str) -> None:
+        """Record where a rank reports a step of a known job."""
+        if (places := self.by_job.get(f"{cluster}/{job}")) and places.node_by_reporter.setdefault(rank, node) != node:
+            places.node_by_reporter[rank] = ""
+
+    def nodes_by_reporter(self, cluster: str, job: str) -> dict[int, str]:
+        """The node of each rank of the job that reports steps from one node."""
         places = self.by_job.get(f"{cluster}/{job}")
-        version = places.at(rank, time_ns) if places else None
-        return self.node_called(cluster, version.node) if version else ""
+        reporters = places.node_by_reporter if places else {}
+        return {rank: node for rank, node in reporters.items() if node}
+
+    def node_of(self, cluster: str, job: str, rank: int, time_ns: int) -> str:
+        """The node of a rank at that time, by its banner or else its steps; empty if unknown."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        if places is None:
+            return ""
+        version = places.at(rank, time_ns)
+        return self.node_called(cluster, version.node if version else places.node_by_reporter.get(rank, ""))
 
     def node_of_process(self, cluster: str, job: str, process: int, time_ns: int) -> str:
         """The node of a JAX process: that of its rank, else, with one process a node, the one with its number."""

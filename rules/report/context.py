@@ -42,12 +42,16 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
     rank_placements = {job: placement.nodes_by_rank(cluster, job, then_ns) for job in sorted(incident.jobs)}
     streams = {node: liveness.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
     heard = {job: set(placement.nodes_of(cluster, job, then_ns)) for job in sorted(incident.jobs)}
+    reporters = {job: placement.nodes_by_reporter(cluster, job) for job in sorted(incident.jobs)}
     listed = {job: placement.listed_nodes(cluster, job, then_ns) for job in sorted(incident.jobs)}
     return IncidentContext(
         world_size_by_job={job: size for job, size in sizes.items() if size},
         seen_ranks_by_job={job: set(of_job) for job, of_job in rank_placements.items() if of_job},
         node_of_rank={
-            (job, rank): node for job, of_job in rank_placements.items() for rank, node in of_job.items() if node
+            (job, rank): node
+            for job, of_job in rank_placements.items()
+            for rank, node in (reporters[job] | of_job).items()
+            if node
         },
         speaking_ranks_by_job={job: placement.speaking_ranks(cluster, job, then_ns) for job in sorted(incident.jobs)},
         nodes_by_job={job: nodes | listed[job] for job, nodes in heard.items()},

@@ -7,6 +7,7 @@ import pytest
 from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.witnesses import Accused, accused
 from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import RankPlacement
 from tests.support.logs import at, the_rules
@@ -82,6 +83,16 @@ def test_a_dead_jax_task_is_blamed_on_the_node_with_its_number() -> None:
         [a_match("jax.heartbeat_timeout", 100, "n1", "A", text=dead)],
         [alive(0, "A", f"n{number}") for number in (1, 2, 3)],
         nodes,
+    )
+    assert root_of(started.flush()) == ("heartbeat-timeout", "n3")
+
+
+def test_a_dead_jax_task_is_blamed_on_the_node_that_reported_its_steps() -> None:
+    dead = "The following tasks are unhealthy (stopped sending heartbeats):\n/job:jax_worker/replica:0/task:2"
+    started = Engine(the_rules())
+    started.add(
+        [a_match("jax.heartbeat_timeout", 200, "n1", "A", text=dead)],
+        [Step(at(5 * step), "default", "A", f"n{rank + 1}", step, rank) for step in range(10) for rank in range(3)],
     )
     assert root_of(started.flush()) == ("heartbeat-timeout", "n3")
 

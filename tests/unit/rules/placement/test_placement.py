@@ -43,6 +43,15 @@ def test_a_rank_is_found_by_its_gpu_or_local_rank_and_its_node_by_the_rank() -> 
     assert placement.node_of("c", "B", 3, at(9)) == placement.node_of("other", "A", 3, at(9)) == ""
 
 
+def test_without_a_banner_a_rank_is_where_it_reports_steps() -> None:
+    placement = placed(a_rank_placement(0, "n1", 0))
+    for rank, node in ((0, "n9"), (3, "n2"), (3, "n2"), (4, "n2"), (4, "n3")):
+        placement.record_reporter("c", "A", rank, node)
+    placement.record_reporter("c", "unknown", 5, "n2")
+    assert [placement.node_of("c", "A", rank, at(9)) for rank in (0, 3, 4, 5)] == ["n1", "n2", "", ""]
+    assert placement.nodes_by_reporter("c", "A") == {0: "n9", 3: "n2"}
+
+
 def test_after_a_restart_old_lines_are_read_by_the_old_map() -> None:
     placement = placed(
         a_rank_placement(0, "n1", 0, gpu="g0"),
