@@ -14,8 +14,16 @@ NODE: Final = re.compile(
 _RACK_AND_NUMBER: Final = re.compile(r"r\d{1,4}[-_]?(?:n|u|s|c|gpu)\d{1,4}$", re.IGNORECASE | re.ASCII)
 """`r12n04`, `r3-u17`."""
 
+_OF_A_POOL: Final = re.compile(
+    r"(?:gke-[a-z0-9-]+|(?:[a-z0-9]+-){0,3}(?:pool(?:-\d{1,3})?(?:-[0-9a-f]{6,8})?"
+    r"|(?:[abh]\d00|gb\d00|a[234](?:mega|ultra|high|[ugx])?|p[456](?:de?|en?)?)(?=-[a-z]*\d)))"
+    r"-(?!run|eval|exp|test|train|job|logs?$|main|v\d)[a-z0-9]{4,6}$",
+    re.ASCII,
+)
+"""`gke-train-h100-pool-3f2a91bc-9xm2`, `h100-pool-22lj`, `a3mega-65wq`: a pool of machines, then a few random characters."""
+
 
 def is_node_name(name: str) -> bool:
     """Whether a name, with or without its domain, is that of a node."""
     short = DOMAIN.sub("", name)
-    return bool(NODE.match(short) or _RACK_AND_NUMBER.match(short))
+    return bool(NODE.match(short) or _RACK_AND_NUMBER.match(short) or _OF_A_POOL.match(short))

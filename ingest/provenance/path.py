@@ -33,6 +33,9 @@ _ID = re.compile(r"(?P<id>[1-9]\d{2,9}(?:_\d{1,6})?)(?:[.]\d{1,6})?$")
 _ENDING = re.compile(r"(?:\.(?:log|out|err|txt))?(?:\.\d{1,6})?$")
 _JOB = re.compile(r"(?:job|slurm)[-_]?(?P<id>\d{1,10}(?:_\d{1,6})?)(?=$|[-_.])", re.IGNORECASE)
 _NAME_AND_ID = re.compile(r"[A-Za-z][\w.-]*?[-_.](?P<id>\d{4,10}(?:_\d{1,6})?)$", re.ASCII)
+_NAME_AND_RANDOM_ID = re.compile(r"[A-Za-z][\w.-]*[-.](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{4,12}$", re.ASCII)
+"""`pretrain-7b-3f2a91`: the folder of one run."""
+
 _NAME_ID_AND_NODE = re.compile(
     r"(?P<name>[A-Za-z][\w.-]*?[-_.](?P<id>[1-9]\d{3,9}(?:_\d{1,6})?))[-_.](?P<node>[A-Za-z][\w.-]*\d)$", re.ASCII
 )
@@ -40,6 +43,13 @@ _NAME_ID_AND_NODE = re.compile(
 
 _TORCHRUN_ID = re.compile(r"(?:(?!none_)[A-Za-z][\w.-]*?[-_.])?(?P<id>\d{3,10})_[a-z0-9_]{8}$", re.ASCII)
 """The folder of a run: `torchrun --rdzv-id`, then eight random characters (torch elastic/agent/server/api.py)."""
+
+_NODE_AND_PROCESS = re.compile(
+    r"(?P<node>[A-Za-z][\w.-]*?)[-_.](?:r(?:ank[-_]?)?(?P<rank>\d{3,7})|launcher|agent|torchrun|trainer|worker|console"
+    r"|std(?:out|err))$",
+    re.ASCII,
+)
+"""`node0007.r00012.log`, `node0007.launcher.log`."""
 
 _ATTEMPT = re.compile(r"attempt_\d{1,6}$")
 _POD_FOLDER = re.compile(r"[a-z0-9-]{1,63}_(?P<pod>[a-z0-9][a-z0-9.-]{0,252})_[0-9a-f-]{32,36}$")
@@ -123,7 +133,9 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
         origin = msgspec.structs.replace(origin, rank=_attempt_rank(folders))
     if is_system or job:
         return msgspec.structs.replace(origin, is_of_a_job=bool(job) and not is_part)
-    return msgspec.structs.replace(origin, job=OF_A_LOG + _family(file, stem, folders, is_part))
+    family = _family(file, stem, folders, is_part)
+    is_run = is_part and _NAME_AND_RANDOM_ID.match(family)
+    return msgspec.structs.replace(origin, job=family if is_run else OF_A_LOG + family)
 
 
 def _job_and_node(file: Path, stem: str) -> re.Match[str] | None:
@@ -193,6 +205,10 @@ def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
     is_machine = is_named_first and not (_SYSTEM.search(own) or _DATE.search(own))
     if NODE.match(own) or is_machine:
         return own
+    if (of_process := _NODE_AND_PROCESS.match(own)) and is_node_name(of_process["node"]):
+        return of_process["node"]
+    if is_node_name(own) and not _NODE_AND_PROCESS.match(own):
+        return own
     of_nodes = (name for above, name in pairwise(folders) if above in _COLLECTIONS_OF_NODES and not _is_no_node(name))
     return next(filter(is_node_name, reversed(folders)), "") or next(of_nodes, "") or _node_of_copy(folders)
 
@@ -253,6 +269,8 @@ def _has_a_rank(folder: Path) -> bool:
 
 
 def _rank(stem: str, folders: Sequence[str]) -> int | None:
+    if (of_process := _NODE_AND_PROCESS.match(stem)) and of_process["rank"] and is_node_name(of_process["node"]):
+        return int(of_process["rank"])
     for name in (stem, *reversed(folders)):
         if found := _RANK.search(name):
             return int(found["rank"])
