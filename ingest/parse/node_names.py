@@ -20,7 +20,7 @@ _OF_A_POOL: Final = re.compile(
     r"-(?!run|eval|exp|test|train|job|logs?$|main|v\d)[a-z0-9]{4,6}$",
     re.ASCII,
 )
-"""`gke-train-h100-pool-3f2a91bc-9xm2`, `h100-pool-22lj`, `a3mega-65wq`: a pool of machines, then a few random characters."""
+"""`gke-train-h100-pool-3f2a91bc-9xm2`, `h100-pool-22lj`, `a3mega-65wq`: a pool of machines, then random characters."""
 
 
 def is_node_name(name: str) -> bool:
