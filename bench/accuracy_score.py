@@ -186,16 +186,14 @@ class Scores:
 
 
 def judge(place: str, truth: Truth, found: Sequence[Found]) -> list[FaultScore]:
-    """Each fault of a folder with its incidents, and with the stray ones nearest to it in time."""
+    """Each fault of a folder with its incidents, of two that fit as well the nearer in time, and with the stray ones
+    nearest to it.
+    """
     own: list[list[Found]] = [[] for _ in truth.faults]
     strays: list[list[Found]] = [[] for _ in truth.faults]
     for incident in sorted(found, key=lambda incident: incident.onset_s):
-        fits = [fit(incident, fault) for fault in truth.faults]
-        if max(fits):
-            own[fits.index(max(fits))].append(incident)
-        else:
-            apart_s = [abs(incident.onset_s - seconds(fault.onset)) for fault in truth.faults]
-            strays[apart_s.index(min(apart_s))].append(incident)
+        fits = [(fit(incident, fault), -abs(incident.onset_s - seconds(fault.onset))) for fault in truth.faults]
+        (own if max(fits)[0] else strays)[fits.index(max(fits))].append(incident)
     rows = zip(truth.faults, own, strays, strict=True)
     return [replace(score(place, *row), disturbances=truth.disturbances) for row in rows]
 

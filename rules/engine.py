@@ -45,6 +45,8 @@ from epicenter.rules.model.signals import (
     ENDS,
     ERRORS,
     HANDLED_RULE,
+    PEER_FIELD,
+    PEER_NODE_FIELD,
     POD_ASSIGNED_RULE,
     POD_FIELD,
     POD_STOPPED_RULE,
@@ -304,7 +306,7 @@ class Engine:
         placement = correlator.placement
         of_line = self._with_host(signal_of(self._rules, match))
         signal = completed(of_line, placement, match.event.pod)
-        signal = signal if signal.node == of_line.node else self._with_host(signal)
+        signal = self._with_peer(signal if signal.node == of_line.node else self._with_host(signal))
         if serves_the_cluster(signal):
             signal = foreign(signal)
         elif may_be_foreign(signal) and placement.by_job:
@@ -424,6 +426,14 @@ class Engine:
             if name != of.node or not is_address(name):
                 self._names[of.cluster, of.node] = name
         return of if name == of.node else msgspec.structs.replace(of, node=name)
+
+    def _with_peer(self, signal: Signal) -> Signal:
+        """With the node of the peer that it lost, if its address is known only by the node's name."""
+        peer = signal.fields.get(PEER_FIELD, "")
+        if not peer or PEER_NODE_FIELD in signal.fields:
+            return signal
+        node = self._state.host_names.node_at(signal.cluster, peer.partition(":")[0])
+        return msgspec.structs.replace(signal, fields=signal.fields | {PEER_NODE_FIELD: node}) if node else signal
 
     def _with_node(self, rank_placement: RankPlacement) -> RankPlacement:
         """With the node that a banner means by its host, which may be a pod or an address."""

@@ -131,7 +131,12 @@ def _of_envelope(origin: Origin, identity: Identity) -> Origin:
 
 
 def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:
-    """The node of a plain line. A key that equals the job is not a node: all nodes of the job write into that file."""
+    """The node of a plain line, with the domain that its file's path may give it.
+
+    A key that equals the job is not a node: all nodes of the job write into that file.
+    """
+    if peeled.host and origin.node.startswith(f"{peeled.host}."):
+        return origin.node
     key = record.key.decode("utf-8", "replace") if record.key else ""
     return peeled.host or origin.node_of(peeled.task) or (key if key != job else "")
 

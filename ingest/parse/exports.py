@@ -89,7 +89,8 @@ def _label_of_pod(name: str) -> str:
 def _of_cloudwatch(fields: dict[str, Any]) -> dict[str, Any]:
     """An event of `aws logs filter-log-events`, or with its group, as export tools add it.
 
-    Group and stream are named by the site, often after node, job, rank or pod; by SageMaker after its training job.
+    Group and stream are named by the site, often after node, job, rank or pod, the job before its node; by SageMaker
+    after its training job.
     """
     stream = str(fields.get("logStreamName") or fields.get("logStream"))
     unwrapped = {"message": fields.get("message"), "timestamp": fields.get("timestamp"), "stream": stream}
@@ -106,6 +107,8 @@ def _of_cloudwatch(fields: dict[str, Any]) -> dict[str, Any]:
             unwrapped.setdefault("job_id", found[found.lastindex or 0])
         elif found := _RANK_OF_STREAM.fullmatch(part):
             unwrapped.setdefault("rank", found[1])
+    if unwrapped.get("host") in parts and "job_id" not in unwrapped:
+        unwrapped["job_id"] = first
     return unwrapped
 
 

@@ -48,11 +48,17 @@ _AMERICAN = re.compile(r"\[?(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\
 _SLASHED = re.compile(r"\[?(20\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?=[\] ])", re.ASCII)
 _MONTH_AND_DAY = re.compile(r"\[?(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\]| (?![AP]M))", re.ASCII)
 _VLLM = re.compile(r"(?:(?:[A-Z]{4,8}|[IWEDCF]) )?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ", re.ASCII)
-_SINCE_1970 = re.compile(r"\[?(\d{10})\.(\d{6})\]? ", re.ASCII)
+_SINCE_1970 = re.compile(r"\[?(1\d{9})\.(\d{3}|\d{6}|\d{9})\]? ", re.ASCII)
 _ABSL = re.compile(r"[IWEFDV](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
 _ABSL_EARLY = re.compile(r"[IWEF]0000 00:00:(\d{10})\.(\d{6}) ", re.ASCII)
 _GLOG = re.compile(r"[IWEF](20\d\d)(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,6}) ", re.ASCII)
 """absl's header with a year, as glog prints it since 0.5; loops that imitate it print milliseconds."""
+
+_COMPACT = re.compile(
+    r"[\[(]?[IWEFD]?(20\d\d)([01]\d)([0-3]\d)T([0-2]\d)([0-5]\d)([0-6]\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?[\]):]? ",
+    re.ASCII,
+)
+"""ISO 8601 without separators."""
 
 _C10 = re.compile(r"\[[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{9}) ", re.ASCII)
 _CANCELLED = re.compile(
@@ -90,6 +96,8 @@ def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | Non
     """The time that the line begins with. A header without a year gets the newest year that its receipt allows."""
     if found := _ABSL_EARLY.match(line) or _SINCE_1970.match(line):
         return int(found[1]) * NS_PER_S + _fraction_ns(found[2])
+    if found := _COMPACT.match(line):
+        return _iso_ns(found, zone)
     if not _CLOCK.search(line, 0, _FARTHEST_CLOCK):
         return None
     if head := _HEAD_ISO.match(line) or _CANCELLED.match(line):

@@ -45,6 +45,9 @@ _OF_THE_NODE: Final = re.compile(
 )
 """Programs that hang where the node itself has trouble: threads of the kernel, and those that run the node."""
 
+_LOGIN_SESSION: Final = re.compile(r"/user\.slice/user-\d{1,10}\.slice/session-\w{1,12}\.scope")
+"""What a person started who logged in (systemd-logind), where a scheduler runs the jobs."""
+
 _SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
 
 
@@ -77,7 +80,7 @@ def foreign(signal: Signal) -> Signal:
 
 
 def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
-    """Whether its cgroup is another job's, or neither its name nor its process id is known of a job."""
+    """Whether its cgroup is another job's or a person's, or neither its name nor its process id is known of a job."""
     comm = signal.fields.get("comm", "")
     if not comm or (signal.failure_class == "hung-task" and _OF_THE_NODE.match(comm)):
         return False
@@ -86,6 +89,8 @@ def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
     pids = {pid for job in jobs for pid in pids_of(signal.cluster, job, signal.node)}
     if _pid(signal) in pids:
         return False
+    if _LOGIN_SESSION.match(signal.fields.get("cgroup", "")) and all(job[:1].isdigit() for job in jobs):
+        return True
     return not _OF_TRAINING.match(comm) or (_holds_a_gpu(signal) and min(pids, default=0) >= MIN_HOST_PID)
 
 

@@ -31,7 +31,8 @@ def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topolog
     """Whether both are within one scope of this kind.
 
     On the same node, all scopes but `gpu`, `artefact` and `input` hold. For `gpu`, PCI addresses are compared if both
-    signals have one. A node that the topology doesn't list shares no switch, rack or rail.
+    signals have one. A node that the topology doesn't list shares no switch, rack or rail. An effect of a job whose
+    node is not known may be on the node of the cause.
     """
     if cause.cluster != effect.cluster:
         return False
@@ -41,7 +42,7 @@ def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topolog
         return makes_input_of(cause, effect, jobs_of)
     if cause.node == effect.node:
         return scope != "gpu" or not (cause.gpu and effect.gpu) or cause.gpu == effect.gpu
-    if scope == "job":
+    if scope == "job" or (scope in ("node", "gpu") and effect.job and not effect.node):
         return bool(jobs_of(cause) & jobs_of(effect))
     if scope == "storage":
         return share_storage(cause, effect, topology)

@@ -185,7 +185,11 @@ class Correlator(msgspec.Struct):
             self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
 
     def leave_behind(self, key: str, time_ns: int) -> None:
-        """A job begins again: what happens to it from now on reopens no incident that was resolved before."""
+        """A job begins again: what happens to it from now on reopens no incident that was resolved before, and follows
+        no end of it.
+        """
+        if self.ended_ns_by_job.get(key, time_ns) < time_ns:
+            del self.ended_ns_by_job[key]
         for incident in self.resolved.values():
             incident.is_restarted |= key in incident.keys and incident.resolved_ns <= time_ns
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from epicenter.rules.cause.exceptions import is_of_a_shell
 from epicenter.rules.cause.survival import breaks_its_node
-from epicenter.rules.correlate.pending import is_of_a_node, is_quoted, is_soft
+from epicenter.rules.correlate.pending import DELAYS, is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -38,8 +38,10 @@ def is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
     """Whether an error in an incident of these jobs is one that jobs survive, or one that was intended."""
     is_of_node_only = is_of_a_node(signal) and not signal.job
     is_intended = signal.failure_class in vocabulary().intended
+    is_of_no_pod = signal.failure_class in DELAYS and not signal.job
     is_boot = signal.failure_class == REBOOT_CLASS and not jobs
-    return is_intended or is_boot or is_quoted(signal) or (is_of_node_only and is_soft(signal)) or is_of_a_shell(signal)
+    is_survivable = is_of_node_only and is_soft(signal)
+    return is_intended or is_of_no_pod or is_boot or is_survivable or is_quoted(signal) or is_of_a_shell(signal)
 
 
 def _is_of_a_program(signal: Signal) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 
 from epicenter.rules.cause.scope import DEPENDENCY_FIELD, MISSING_FIELD, folders_of, makers_of
 from epicenter.rules.cause.survival import is_of_node
-from epicenter.rules.model.signals import PEER_FIELD, Signal
+from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
 
@@ -84,7 +84,7 @@ def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
             keys.append(f"{NODE}/{signal.cluster}/{signal.node}")
     elif signal.log:
         keys.append(f"{FILE}/{signal.cluster}/{signal.log}")
-    if peer := signal.fields.get(PEER_FIELD):
+    if peer := signal.fields.get(PEER_NODE_FIELD) or signal.fields.get(PEER_FIELD):
         keys.append(f"{KERNEL}/{signal.cluster}/{_PORT.sub('', peer)}")
     if waited_for := signal.fields.get(DEPENDENCY_FIELD):
         keys.append(f"{JOB}/{signal.cluster}/{waited_for}")

@@ -27,7 +27,7 @@ _CLASSES: Final = (
     "hf-hub-download-fail",
 )
 _FAMILIES: Final = ("storage", "environment", "cuda", "memory", "serving")
-_DELAYS: Final = ("k8s-image-pull", "k8s-unschedulable", "container-runtime-fail", "storage-timeout")
+DELAYS: Final = ("k8s-image-pull", "k8s-unschedulable", "container-runtime-fail", "storage-timeout")
 _IS_FINAL: Final = re.compile(
     r"(?i)not found|manifest unknown|unauthorized|denied|invalid ?(?:image|reference)|ErrImageNeverPull"
 )
@@ -54,7 +54,7 @@ def is_soft(signal: Signal) -> bool:
 
 def delays_a_start(signal: Signal) -> bool:
     """Whether Kubernetes can't start a pod yet, and tries again; an image that does not exist will not come."""
-    return signal.source == EVENTS and signal.failure_class in _DELAYS and not _IS_FINAL.search(signal.text)
+    return signal.source == EVENTS and signal.failure_class in DELAYS and not _IS_FINAL.search(signal.text)
 
 
 def is_in_passing(signal: Signal) -> bool:

@@ -43,7 +43,7 @@ class Member(msgspec.Struct, array_like=True):
 
     `abreast_ns` is when it last reported the job's newest step: since then it may lag. `step` counts from the first of
     its `reports` on. `compute_ns` is how long it computed, without waits, for its newest steps, and `least_compute_ns`
-    the least median of as many: both are empty where its lines don't say.
+    the least median of as many: both are empty where its lines don't say. `computed_step` is the newest of these steps.
     """
 
     node: str
@@ -54,10 +54,15 @@ class Member(msgspec.Struct, array_like=True):
     abreast_ns: int = 0
     compute_ns: list[int] = []
     least_compute_ns: int = 0
+    computed_step: int = -1
 
-    def compute(self, compute_ns: int) -> None:
-        """Record how long it computed for a step."""
-        self.compute_ns = [*self.compute_ns[1 - MAX_KEPT_TIMES :], compute_ns]
+    def compute(self, step: int, compute_ns: int) -> None:
+        """Record how long it computed for a step; of several ranks of a node that no line names, the slowest counts."""
+        if step == self.computed_step and self.compute_ns:
+            self.compute_ns[-1] = max(compute_ns, self.compute_ns[-1])
+        else:
+            self.compute_ns = [*self.compute_ns[1 - MAX_KEPT_TIMES :], compute_ns]
+            self.computed_step = step
         if len(self.compute_ns) == MAX_KEPT_TIMES:
             usual_ns = median(self.compute_ns)
             self.least_compute_ns = min(self.least_compute_ns or usual_ns, usual_ns)
@@ -204,8 +209,8 @@ class JobWatch(msgspec.Struct):
             member.step, member.step_ns, member.reports = step, heartbeat.event_time_ns, member.reports + 1
             if step >= self.progress.written_last_step:
                 member.abreast_ns = heartbeat.event_time_ns
-        if heartbeat.compute_ns and (member.step, member.step_ns) == (step, heartbeat.event_time_ns):
-            member.compute(heartbeat.compute_ns)
+        if heartbeat.compute_ns and step == member.step:
+            member.compute(step, heartbeat.compute_ns)
         return is_further
 
 

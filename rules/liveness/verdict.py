@@ -53,12 +53,18 @@ _VERDICT_OF_CLASS: Final = {
     "k8s-node-notready": NODE_DEAD,
     "kernel-panic": NODE_DEAD,
     "rendezvous-timeout": NEVER_STARTED,
+    "k8s-image-pull": NEVER_STARTED,
+    "container-pull-fail": NEVER_STARTED,
+    "slurm-time-limit": CANCELLED,
     "log-truncated": CUT_OFF,
     "hang": HUNG,
     "hang-py-spy": HUNG,
     "nccl-timeout": HUNG,
 }
 """The verdict that a root cause found in a line implies."""
+
+_OF_A_LAUNCH: Final = ("slurm.launch_failed_node",)
+"""Rules of nodes that failed before the job ran there."""
 
 QUIET_START_NS: Final = 300 * NS_PER_S
 """A job whose workers logged within this time is still starting."""
@@ -124,7 +130,8 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
     """
     cause, silences = ranked[0], [signal for signal in ranked if signal.position is None and "verdict" in signal.fields]
     deaths = [_death_in(signal) for signal in ranked if signal.node == cause.node != ""]
-    named_by_line = max(deaths, key=_strength, default="") or _VERDICT_OF_CLASS.get(cause.failure_class, "")
+    of_cause = NEVER_STARTED if cause.rule in _OF_A_LAUNCH else _VERDICT_OF_CLASS.get(cause.failure_class, "")
+    named_by_line = max(deaths, key=_strength, default="") or of_cause
     near = [signal.fields["verdict"] for signal in silences if not cause.node or signal.node in ("", cause.node)]
     best = max(near, key=_strength, default=HUNG if silences else "")
     return named_by_line if best in ("", HUNG) and named_by_line else best

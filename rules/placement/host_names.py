@@ -29,6 +29,10 @@ class HostNames(msgspec.Struct):
             return node
         return known if short in (node, known) else node
 
+    def node_at(self, cluster: str, address: str) -> str:
+        """The first name of the node whose AWS name has this address; empty if there is none."""
+        return self.names.get(f"{cluster}/{_aws_name(address)}", "") if is_address(address) else ""
+
 
 def is_address(node: str) -> bool:
     """Whether the node is known by its IPv4 address."""

@@ -45,6 +45,8 @@ def culprit_of(
         signal = _of_awaited_node(state, signal, context)
     if not signal.node and signal.rank is not None:
         signal = structs.replace(signal, node=context.node_of_rank.get((signal.job, signal.rank), ""))
+    if not (signal.node or peer_of(signal) or signal.failure_class in (*WAITING_CLASSES, *OPEN_CLASSES)):
+        signal = structs.replace(signal, node=_only_node_named(state, signal))
     outlier = outlier_of(signal, context)
     return structs.replace(signal, node=outlier.node) if outlier else signal
 
@@ -63,6 +65,13 @@ def _of_awaited_node(state: IncidentState, signal: Signal, context: IncidentCont
     if are_most and len(suspected) == 1:
         return structs.replace(signal, node=suspected.pop(), gpu="")
     return structs.replace(signal, node="", rank=None, gpu="") if len(reporters & nodes) > 1 else signal
+
+
+def _only_node_named(state: IncidentState, signal: Signal) -> str:
+    """The only node that lines about the same failure of its job name, else that any line names; empty if none."""
+    alike = state.signals_by_class.get(signal.failure_class, ())
+    nodes = {other.node for other in alike if other.node and other.job in ("", signal.job)} or state.nodes
+    return next(iter(nodes)) if len(nodes) == 1 else ""
 
 
 def _timeouts(state: IncidentState) -> list[Signal]:

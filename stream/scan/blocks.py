@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +23,10 @@ MAX_HEAD_LINES = 60
 MAX_TAIL_LINES = 60
 MAX_LINE_CHARS = 1000
 _SKIPPED_PER_LINE = 8
+
+_OPENING = "Traceback (most recent call last)"
+_OPENS = r"^Traceback \(most recent call last\)"
+_TIME = r"\d[\d:.,T/ -]{4,40}\d"
 
 LineAt = Callable[[int], Parsed | None]
 """The record of that number as a line; None if it can't be read."""
@@ -42,6 +47,28 @@ class _Extent:
     lines: list[str] = field(default_factory=list)
     bodies: list[str] = field(default_factory=list)
     is_complete: bool = True
+
+
+class _Head(NamedTuple):
+    """What a logger of the site's own writes before each line of a traceback: as much of it, times aside."""
+
+    length: int
+    timeless: str
+
+    @classmethod
+    def of(cls, opening: str) -> _Head:
+        """The head of the line that opens the traceback; empty for other blocks."""
+        length = max(0, opening.find(_OPENING))
+        return cls(length, _timeless(opening[:length]))
+
+    def without(self, body: str) -> str:
+        """The line without the head; as it is if it has another."""
+        has_head = self.length and _timeless(body[: self.length]) == self.timeless
+        return body[self.length :] if has_head else body
+
+
+def _timeless(head: str) -> str:
+    return _compiled(_TIME).sub("", head)
 
 
 def join_blocks(hits_by_record: dict[int, RecordHits], line_at: LineAt, count: int, is_last: bool) -> int:
@@ -76,24 +103,26 @@ def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
 
 def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _Extent:
     first = opening.number
-    extent = _Extent([first], [opening.parsed.event.text], [opening.parsed.body])
+    head = _Head.of(opening.parsed.body)
+    extent = _Extent([first], [opening.parsed.event.text], [head.without(opening.parsed.body)])
     has_last = False
     farthest = first + block.most_lines * _SKIPPED_PER_LINE
     for number in range(first + 1, min(count, farthest)):
         line = line_at(number)
         if line is None or speaker(line) != speaker(opening.parsed):
             continue
-        if len(extent.numbers) == 1 and block.only_if_next and not _compiled(block.only_if_next).search(line.body):
+        body = head.without(line.body)
+        if len(extent.numbers) == 1 and block.only_if_next and not _compiled(block.only_if_next).search(body):
             return extent
-        continues = not block.goes_on or _compiled(block.goes_on).search(line.body) is not None
-        begins_anew = has_last and _compiled(_OPENS).search(line.body)
+        continues = not block.goes_on or _compiled(block.goes_on).search(body) is not None
+        begins_anew = has_last and _compiled(_OPENS).search(body)
         if begins_anew or (not continues and (has_last or not block.and_one_more)):
             return _trimmed(extent)
-        has_last = not continues or (has_last and not _compiled(_CONNECTS).search(line.body))
+        has_last = not continues or (has_last and not _compiled(_CONNECTS).search(body))
         extent.numbers.append(number)
         extent.lines.append(line.event.text)
-        extent.bodies.append(line.body)
-        if block.ends and _compiled(block.ends).search(line.body):
+        extent.bodies.append(body)
+        if block.ends and _compiled(block.ends).search(body):
             return extent
         if len(extent.numbers) >= block.most_lines:
             return extent if block.goes_on else _Extent([first], extent.lines[:1], extent.bodies[:1])
@@ -101,7 +130,6 @@ def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _
     return _trimmed(extent)
 
 
-_OPENS = r"^Traceback \(most recent call last\)"
 _CONNECTS = r"^(?:During handling of the above|The above exception was|Original Traceback)"
 """Lines of Python between the parts of one chained traceback."""
 

@@ -73,6 +73,7 @@ EXPORTS = [
     pytest.param(cloudwatch("gpu-a-12/job-7877/stderr"), ("gpu-a-12", "", "7877", None), id="cloudwatch-node-and-job"),
     pytest.param(cloudwatch("ip-10-0-3-17.ec2.internal"), ("ip-10-0-3-17.ec2.internal", "", "", None), id="cloudwatch"),
     pytest.param(cloudwatch("raysubmit_Ab12/node-4"), ("node-4", "", "raysubmit_Ab12", None), id="cloudwatch-ray"),
+    pytest.param(cloudwatch("run-3f2a91/gpu-a-12/agent"), ("gpu-a-12", "", "run-3f2a91", None), id="cloudwatch-run"),
     pytest.param(cloudwatch("default/main"), ("", "", "", None), id="cloudwatch-other-names"),
     pytest.param(cloudwatch("2026/11/25/[$LATEST]ab12"), ("", "", "", None), id="cloudwatch-date"),
     pytest.param(cloudwatch("20261125/7877"), ("", "", "7877", None), id="cloudwatch-date-and-job"),

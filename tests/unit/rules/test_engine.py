@@ -81,6 +81,18 @@ def test_a_late_signal_is_counted_and_joins(engine: Engine) -> None:
     assert engine.counts.late == 1
 
 
+def test_a_job_that_was_requeued_is_a_straggler_when_it_is_slow_after_that(engine: Engine) -> None:
+    engine.add([a_match("slurm.requeued", 501, "n1", "A")], steps(100))
+    engine.add([], [a_step(80 + number, 700 + 40 * number, "A") for number in range(20)])
+    assert [incident.verdict for incident in engine.advance(at(1500)) if incident.status == "open"] == ["straggler"]
+
+
+def test_a_peer_known_by_its_address_joins_what_the_kernel_of_its_node_reports() -> None:
+    lost = a_match("nccl.peer_gone", 30, "ip-10-0-3-18", "A", fields={"peer": "10.0.3.17:41520"})
+    (incident,) = fed(an_xid(79, 10, "ip-10-0-3-17"), lost)
+    assert (incident.failure_class, incident.jobs) == ("xid-79", ("A",))
+
+
 BANNER_S, STOP_S = 3, 653
 
 

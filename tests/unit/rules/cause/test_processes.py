@@ -55,6 +55,20 @@ def test_a_program_that_is_not_of_training_is_foreign_with_and_without_a_job_on_
     assert (found.is_foreign, found.severity) == (is_foreign, "warning" if is_foreign else "critical")
 
 
+SESSION = "/user.slice/user-20073.slice/session-342.scope"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cgroup", "is_foreign"),
+    [({"99"}, SESSION, True), ({"99"}, "/system.slice/docker-7d1f.scope", False), ({"by-hand"}, SESSION, False)],
+    ids=["of-slurm", "in-a-container", "started-by-hand"],
+)
+def test_a_process_of_a_login_session_is_foreign_where_slurm_runs_the_jobs(
+    jobs: set[str], cgroup: str, is_foreign: bool
+) -> None:
+    assert owned(of_kernel("cgroup-oom-kill", "python3", cgroup=cgroup), jobs).is_foreign is is_foreign
+
+
 @pytest.mark.parametrize(("jobs", "is_foreign"), [({"A"}, True), ({"99"}, False), (set(), False)], ids=str)
 def test_a_process_in_the_cgroup_of_a_job_is_foreign_where_others_are_known(jobs: set[str], is_foreign: bool) -> None:
     killed = of_kernel("cgroup-oom-kill", "python3", cgroup="/slurm/uid_1000/job_99/step_0")

@@ -24,3 +24,17 @@ CAUSE = a_signal("edac-ue", 5, "n1", source="kernel")
 )
 def test_a_cause_that_kills_its_process_or_node_has_that_verdict(also: Signal, verdict: str) -> None:
     assert verdict_of([CAUSE, also]) == verdict
+
+
+@pytest.mark.parametrize(
+    ("cause", "verdict"),
+    [
+        (a_signal("slurm-node-fail", 5, "n1", "A", rule="slurm.launch_failed_node"), "never-started"),
+        (a_signal("slurm-node-fail", 5, "n1", "A", rule="slurm.node_fail"), "node-dead"),
+        (a_signal("k8s-image-pull", 5, "n1", "A"), "never-started"),
+        (a_signal("slurm-time-limit", 5, "", "A"), "cancelled"),
+    ],
+    ids=["launch", "node", "image", "limit"],
+)
+def test_a_cause_says_how_its_job_ended(cause: Signal, verdict: str) -> None:
+    assert verdict_of([cause]) == verdict

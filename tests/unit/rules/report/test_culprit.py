@@ -60,6 +60,11 @@ def test_of_several_nodes_that_wait_none_is_the_culprit(nodes: tuple[str, ...], 
     assert incident.root_cause.node == culprit
 
 
+def test_a_failure_without_a_node_is_where_another_line_about_it_is() -> None:
+    incident = an_incident("", "n1", context=OF_FOUR, rule="signals.sigbus", failure_class="sigbus")
+    assert incident.root_cause.node == "n1"
+
+
 def test_the_only_node_that_does_not_report_is_the_one_that_did_not_come() -> None:
     incident = an_incident("n0", "n1", "n3", context=OF_FOUR)
     assert (incident.root_cause.node, NOT_KNOWN in incident.missing) == ("n2", False)

@@ -26,8 +26,8 @@ def test_node_is_known_and_class_is_not_without_its_kernel_log() -> None:
 
 def test_class_is_known_and_node_is_not_where_no_line_names_it() -> None:
     preempted = a_signal("slurm-preempted", 0, "", "A", role="root")
-    rival = a_signal("slurm-preempted", 0, "n2", "A", role="root")
-    found = not_known([preempted, rival], IncidentContext(kernel_nodes=()))
+    rivals = [a_signal("slurm-preempted", 0, node, "A", role="root") for node in ("n2", "n3")]
+    found = not_known([preempted, *rivals], IncidentContext(kernel_nodes=()))
     assert found[:2] == ("slurm-preempted", "")
 
 

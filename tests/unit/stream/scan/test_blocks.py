@@ -238,3 +238,34 @@ WARNING = "WARNING: failed to read shard 7, skipping"
 )
 def test_an_exception_that_a_warning_announces_is_not_reported(lines: list[str], rules: list[str]) -> None:
     assert [rule for _, rule, _ in found([*lines, "step 8"])] == rules
+
+
+BEHIND_HEADS = RuleSet(
+    (
+        a_rule("traceback", r"Traceback \(most recent call last\):", fallback=True, block=TRACEBACK),
+        a_rule("oom", "CUDA out of memory"),
+    ),
+    (),
+)
+IN_HOUSE = [
+    "E20260302T090005.250Z n1 agent] ",
+    "2026-03-02 09:00:05,250 | ERROR | trainer:213 | ",
+    "[1772442005.250] [n1/3] ",
+]
+
+
+def found_behind_heads(lines: Sequence[str]) -> list[tuple[int, str, int]]:
+    found = BatchScanner(BEHIND_HEADS, "c").scan(a_text(lines)).matches
+    return [(match.event.position.offset, match.rule, len(match.block)) for match in found]
+
+
+@pytest.mark.parametrize("head", IN_HOUSE)
+def test_a_traceback_behind_the_head_of_a_site_s_own_logger_is_one_match(head: str) -> None:
+    later = head.replace("05", "06")
+    lines = [head + FRAMES[0], *(later + line for line in FRAMES[1:]), later + OOM, head + "going down"]
+    assert found_behind_heads(lines) == [(4, "test.oom", 4)]
+
+
+def test_lines_behind_another_head_are_no_part_of_a_traceback() -> None:
+    lines = ["[n1/3] " + FRAMES[0], "[n1/3] " + FRAMES[1], "[n1/4] " + FRAMES[2], "[n1/4] " + OOM]
+    assert (4, "test.oom", 0) in found_behind_heads(lines)
