@@ -263,9 +263,9 @@ class Correlator(msgspec.Struct):
             holders[incident_id] = max(signal.onset_ns, holders.get(incident_id, 0))
 
     def _take_unattached(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
-        """Add earlier unattached signals that are related to the signal."""
+        """Add earlier unattached signals that are related to the signal, unless the same has happened again there."""
         for earlier in self.unattached.under(keys_sought(signal, jobs), signal.onset_ns):
-            if relations.hold(signal, [earlier]):
+            if relations.hold(signal, [earlier]) and not _has_the_same(incident, earlier):
                 affected = self.jobs_of(earlier)
                 if incident.add(earlier, affected):
                     self.joined.append(Joined(incident.incident_id, earlier))
@@ -439,10 +439,14 @@ def _belongs(signal: Signal, key: str, kind: str, lag_ns: int) -> bool:
 
 def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
     """Whether a signal of the incident may be its cause or effect, or reports the same class at the same place."""
-    of_its_class = incident.signals_by_class.get(signal.failure_class, ())
-    if any(signal.node == other.node and signal.gpu == other.gpu for other in of_its_class):
+    if _has_the_same(incident, signal):
         return True
     return any(relations.hold(signal, of_class) for of_class in incident.signals_by_class.values())
+
+
+def _has_the_same(incident: IncidentState, signal: Signal) -> bool:
+    of_its_class = incident.signals_by_class.get(signal.failure_class, ())
+    return any(signal.node == other.node and signal.gpu == other.gpu for other in of_its_class)
 
 
 def _follows_at_once(signal: Signal, jobs: set[str], incident: IncidentState) -> bool:

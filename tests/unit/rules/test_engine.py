@@ -87,6 +87,15 @@ def test_a_job_that_was_requeued_is_a_straggler_when_it_is_slow_after_that(engin
     assert [incident.verdict for incident in engine.advance(at(1500)) if incident.status == "open"] == ["straggler"]
 
 
+def test_an_error_that_stays_and_comes_again_is_told_at_its_new_time(engine: Engine) -> None:
+    failures = [an_xid(48, second, "n1") for second in (500, 1000)]
+    failures += [a_match("nccl.remote_error", second, "n1", "A") for second in (503, 1003)]
+    engine.add(failures, [*steps(100), *steps(60, first=80, start_s=700), alive(0, "A", "n1")])
+    (again,) = [incident for incident in engine.advance(at(1010)) if incident.status == "open"]
+    assert (again.failure_class, again.root_cause.event_time) == ("xid-48", "2026-03-02T09:16:40.000000000Z")
+    assert again.signal_count == 2
+
+
 def test_a_peer_known_by_its_address_joins_what_the_kernel_of_its_node_reports() -> None:
     lost = a_match("nccl.peer_gone", 30, "ip-10-0-3-18", "A", fields={"peer": "10.0.3.17:41520"})
     (incident,) = fed(an_xid(79, 10, "ip-10-0-3-17"), lost)
