@@ -54,7 +54,7 @@ _TASK = re.compile(_LABELLED)
 _RANGE = re.compile(r"(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?")
 _TASK_ON_HOST = re.compile(
     _LABELLED + r"(?:\[rank\d{1,7}\]: ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} "
-    r"\[\d{1,3}\] NCCL|\bsrun: error: (?P<at>[A-Za-z][\w.-]{0,120}): tasks? (?P<tasks>\d[\d,-]{0,200}):"
+    r"\[\d{1,3}\] NCCL|\bsrun: error: (?P<at>[A-Za-z][\w.,\[\]-]{0,400}): tasks? (?P<tasks>\d[\d,-]{0,200}):"
 )
 _NCCL_HOST = re.compile(
     r"(?m)^(?:\[[^\]\n]{1,40}\]:? ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL"
@@ -144,11 +144,7 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
     is_launched = bool(_LAUNCHER.search(text))
     per_node = 1 if is_launched else _tasks_per_node(text, len(nodes))
     hosts = [node for node in nodes for _ in range(per_node)]
-    named = {
-        task: match["host"] or match["at"]
-        for match in _TASK_ON_HOST.finditer(text)
-        for task in _numbers(match["task"] or match["tasks"])
-    }
+    named = dict(chain.from_iterable(map(_hosts_of_tasks, _TASK_ON_HOST.finditer(text))))
     named = {task: host for task, host in named.items() if task < MAX_TASKS}
     hosts += [""] * (max(named, default=-1) + 1 - len(hosts))
     for task, host in named.items():
@@ -156,6 +152,18 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
     return msgspec.structs.replace(
         origin, hosts=tuple(hosts[:MAX_TASKS]), tasks_are_ranks=not is_launched, is_of_a_job=True
     )
+
+
+def _hosts_of_tasks(found: re.Match[str]) -> Iterator[tuple[int, str]]:
+    """The host of each task that a line names: one for all, or as many as tasks (`n[1-4]: tasks 0-3`)."""
+    tasks = list(_numbers(found["task"] or found["tasks"]))
+    try:
+        hosts = expand(found["host"] or found["at"])
+    except ValueError:
+        return
+    if len(hosts) == 1:
+        hosts *= len(tasks)
+    yield from zip(tasks, hosts, strict=False) if len(hosts) == len(tasks) else ()
 
 
 def _numbers(ranges: str) -> Iterator[int]:

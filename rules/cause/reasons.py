@@ -19,6 +19,7 @@ class ReasonKind(StrEnum):
 
     WAITED_FOR = "waited-for"
     AWAITED = "awaited"
+    UNSTOPPABLE = "unstoppable"
     OUTLIER = "outlier"
     NAMED_BY_PEERS = "named-by-peers"
     LOST_ANOTHER = "lost-another"

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
+from epicenter.rules.cause.collectives import REPORTING_CLASSES
 from epicenter.rules.cause.exceptions import is_uncaught
 from epicenter.rules.model.signals import CLOCK_SKEW_NS, ERRORS, EVENTS, POD_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
@@ -19,6 +20,12 @@ Trained = Callable[[str, str], TrainingSpan]
 """When a job of a cluster trained."""
 
 MARGIN_NS: Final = 2 * CLOCK_SKEW_NS
+LONG_STEP_NS: Final = 180 * NS_PER_S
+"""Ranks may work for this long, as on a checkpoint, before the collective in which they then wait for a lost one."""
+
+MIN_COLLECTIVES: Final = 100
+"""A job that gets to this collective has trained."""
+
 _WARNING: Final = re.compile(r"(?:[^\s:]{1,40}[\s:]+){0,4}?[\[(<]?(?:WARN|WARNING)\b|W\d{4} [\d:.]{8,18} ")
 """Level first, or after a time and a name, as Python's logging writes it; or glog's letter."""
 
@@ -44,6 +51,15 @@ def is_survived(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
 def is_outlasted(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
     """The same for classes that stay: they may still be the cause, but less likely than what came later."""
     return bool(spans) and vocabulary().is_latent(signal.failure_class) and _trained_on(signal, spans)
+
+
+def until_it_waited(span: TrainingSpan, signal: Signal) -> TrainingSpan:
+    """The span of a job, at least until shortly before the wait that one of its signals states."""
+    states_wait = signal.onset_ns < signal.event_time_ns and signal.failure_class in REPORTING_CLASSES
+    collective = signal.fields.get("seq", "")
+    if not (states_wait and collective.isdecimal() and int(collective) >= MIN_COLLECTIVES):
+        return span
+    return span._replace(until_ns=max(span.until_ns, signal.onset_ns - LONG_STEP_NS))
 
 
 def _trained_on(signal: Signal, spans: Collection[TrainingSpan]) -> bool:

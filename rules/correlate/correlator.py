@@ -129,7 +129,7 @@ class Correlator(msgspec.Struct):
         self.joined.append(Joined(first.incident_id, signal))
         self._index(first, signal, jobs)
         if _is_error(signal):
-            first.trained |= relations.spans(signal.cluster, jobs)
+            first.record_training(signal, relations.spans(signal.cluster, jobs))
             first.hurts = first.hurts or not is_harmless(signal, first.jobs)
             if first.pending_until_ns and not is_soft(signal):
                 first.pending_until_ns = 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
 
 from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.cause.reasons import ReasonKind
-from epicenter.rules.cause.survival import cleared, is_outlasted, is_survived, where
+from epicenter.rules.cause.survival import cleared, is_outlasted, is_survived, until_it_waited, where
 from epicenter.rules.cause.witnesses import MAX_PEERS, own_address, peer_of
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
@@ -190,6 +190,11 @@ class IncidentState(msgspec.Struct):
         if signal.is_foreign:
             return set()
         return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
+
+    def record_training(self, signal: Signal, spans: Mapping[str, TrainingSpan]) -> None:
+        """Record from when until when the jobs of a new signal trained, as known by now."""
+        for job, span in spans.items():
+            self.trained[job] = max(until_it_waited(span, signal), self.trained.get(job, NOT_TRAINED))
 
     def survival(self, signal: Signal) -> ReasonKind | None:
         """Whether its jobs trained on after this one of its signals, before the newest failure here."""

@@ -18,6 +18,8 @@ AWAITING_RULES: Final = (RENDEZVOUS_RULE, "store.socket_timeout", "jax.barrier_t
 """Rules of stores and barriers: where several nodes report it, they came themselves and wait for another."""
 
 
+FORCED_KILL_RULE: Final = "elastic.forced_kill"
+
 TIMEOUT_CLASSES: Final = ("nccl-timeout", "heartbeat-timeout")
 """Classes that every node reports whose ranks wait for another."""
 
@@ -52,7 +54,8 @@ def culprit_of(
 
 
 def _of_awaited_node(state: IncidentState, signal: Signal, context: IncidentContext) -> Signal:
-    """The signal at the only node of the job that reports no timeout; else at none if several nodes report one.
+    """The signal at the only node of the job that reports no timeout, else where a process had to be killed; at none if
+    several nodes report one and no other is known.
 
     A node whose logs stopped before is only suspected if all others report one.
     """
@@ -62,9 +65,19 @@ def _of_awaited_node(state: IncidentState, signal: Signal, context: IncidentCont
     silent = nodes - reporters - mute
     are_most = 2 * len(reporters & nodes) >= len(nodes - mute) > 1
     suspected = silent or mute & nodes
-    if are_most and len(suspected) == 1:
-        return structs.replace(signal, node=suspected.pop(), gpu="")
+    silent_node = suspected.pop() if are_most and len(suspected) == 1 else ""
+    if node := silent_node or unstoppable_node(state, signal):
+        return structs.replace(signal, node=node, gpu="")
     return structs.replace(signal, node="", rank=None, gpu="") if len(reporters & nodes) > 1 else signal
+
+
+def unstoppable_node(state: IncidentState, signal: Signal) -> str:
+    """The only node where the launcher had to kill a process of a job that waited; empty without one.
+
+    A rank that waits in a collective ends when it is asked to. One that is stuck, as in the driver, does not.
+    """
+    nodes = {node for node in state.nodes_by_rule.get(FORCED_KILL_RULE, ()) if signal.job in state.jobs_by_node[node]}
+    return nodes.pop() if signal.failure_class in WAITING_CLASSES and len(nodes) == 1 else ""
 
 
 def _only_node_named(state: IncidentState, signal: Signal) -> str:

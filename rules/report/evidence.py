@@ -12,13 +12,13 @@ from msgspec import structs
 from epicenter.rules.cause.confidence import Doubt, distinct
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.ranking import Candidate
-from epicenter.rules.cause.reasons import Reason, ReasonKind
+from epicenter.rules.cause.reasons import Alone, Reason, ReasonKind
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
-from epicenter.rules.report.culprit import culprit_of, outlier_of
+from epicenter.rules.report.culprit import culprit_of, outlier_of, unstoppable_node
 from epicenter.rules.report.reason_text import reason_texts
 
 MAX_CANDIDATES: Final = 5
@@ -52,6 +52,8 @@ def _named(
         return candidate
     only_waited = suspects is not None and suspects.culprit_of(candidate.signal) is not candidate.signal
     reasons = [Reason(ReasonKind.WAITED_FOR, 0, suspects)] if suspects and only_waited else []
+    if signal.node and signal.node == unstoppable_node(state, signal) and not only_waited:
+        reasons.append(Reason(ReasonKind.UNSTOPPABLE, 0, Alone(signal.node, 0)))
     outlier = outlier_of(structs.replace(signal, node=""), context)
     reasons += [Reason(ReasonKind.OUTLIER, 0, outlier)] if outlier and outlier.node == signal.node else []
     return replace(candidate, signal=signal, reasons=[*reasons, *candidate.reasons])

@@ -34,6 +34,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.OUTLASTED: "its job completed further steps after it, though such a failure stays",
     ReasonKind.AWAITED: "it comes from the rank that the others wait for: {suspects}",
     ReasonKind.WAITED_FOR: "{suspects}",
+    ReasonKind.UNSTOPPABLE: "only on {place} a process did not stop when asked to, and had to be killed",
     ReasonKind.OUTLIER: "only {place} has {difference}",
     ReasonKind.CUT_TRACEBACK: "it is a traceback without its exception, next to a failure with a name",
 }

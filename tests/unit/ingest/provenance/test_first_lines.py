@@ -98,6 +98,9 @@ def test_under_torchrun_a_task_is_a_node(tmp_path: Path) -> None:
             "0: x\nsrun: error: n7: tasks 1-2,4: Exited with exit code 1\nsrun: error: n8: task 3: Killed\n",
             ("", "n7", "n7", "n8", "n7"),
         ),
+        ("0: x\nsrun: error: n[7-9]: tasks 0-2: Exited with exit code 1\n", ("n7", "n8", "n9")),
+        ("0: x\nsrun: error: n[7-8]: tasks 0-2: Exited with exit code 1\n", ()),
+        ("0: x\nsrun: error: n[7-: tasks 0-1: Exited with exit code 1\n", ()),
         ("0: x\nsrun: error: n7: tasks 1,3-: Exited with exit code 1\n", ("", "n7")),
     ],
 )

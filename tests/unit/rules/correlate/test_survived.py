@@ -45,6 +45,24 @@ def test_a_failure_after_which_its_job_stops_opens_an_incident(engine: Engine, r
     assert roots(engine.advance(at(200)))[0] == (cause, "n2")
 
 
+@pytest.mark.parametrize(
+    ("collective", "cause"),
+    [
+        pytest.param("5000", "nccl-timeout", id="the-job-trained-until-it-waited"),
+        pytest.param("12", "segfault", id="the-job-had-just-begun"),
+        pytest.param("", "segfault", id="the-line-names-no-collective"),
+    ],
+)
+def test_what_came_long_before_the_wait_that_ranks_report_did_not_stop_their_job(
+    engine: Engine, collective: str, cause: str
+) -> None:
+    crash = a_match("kernel.segfault", 100, "n1", fields={"comm": "python3", "pid": "41220"})
+    waited = {"ran_ms": "600000", "seq": collective}
+    timeouts = [a_match("nccl.watchdog_timeout", 1900, node, "A", fields=waited) for node in ("n1", "n2")]
+    engine.add([crash, *timeouts], on_two_nodes())
+    assert roots(engine.flush())[-1][0] == cause
+
+
 def test_a_broken_gpu_is_reported_although_a_job_on_its_node_trains_on(engine: Engine) -> None:
     engine.add([an_xid(79, 100, "n2", source="kernel")], [*on_two_nodes(), *training(200)])
     assert roots(engine.advance(at(101))) == [("xid-79", "n2")]

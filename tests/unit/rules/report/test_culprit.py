@@ -134,3 +134,24 @@ def test_the_others_wait_for_the_only_node_that_reports_no_timeout(
     context = IncidentContext(nodes_by_job=OF_FOUR.nodes_by_job, mute_nodes_by_job={"7801": mute})
     incident = an_incident(*reporters, context=context, rule="nccl.watchdog_timeout", failure_class="nccl-timeout")
     assert (incident.root_cause.node if incident.root_cause.node not in reporters else "") == node
+
+
+@pytest.mark.parametrize(
+    ("killed", "node"),
+    [
+        pytest.param(("n2",), "n2", id="one"),
+        pytest.param(("n1", "n2"), "", id="two"),
+        pytest.param((), "", id="none"),
+    ],
+)
+def test_of_ranks_that_waited_the_one_that_its_launcher_had_to_kill_was_stuck(
+    killed: tuple[str, ...], node: str
+) -> None:
+    state = IncidentState("00000000000000a1", "default")
+    for reporter in ("n0", "n1", "n2", "n3"):
+        state.add(gave_up(reporter, "nccl.watchdog_timeout", "nccl-timeout"), {"7801"})
+    for place in killed:
+        state.add(a_signal("sigkill", 630, place, "7801", rule="elastic.forced_kill", role="teardown"), {"7801"})
+    root = report(state, the_rules(), OF_FOUR).root_cause
+    has_reason = any("had to be killed" in reason for reason in root.reasons)
+    assert (root.node if has_reason else "") == node
