@@ -306,13 +306,17 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
 
 
 def _weigh_afterwards(candidates: Sequence[Candidate]) -> None:
-    """What a kernel reports long after the job's own errors, and what explains none of them, is another matter."""
+    """What a kernel reports long after the job's own errors, and what explains none of them, is another matter.
+
+    So is what explains only that the job stands still: it had failed by then.
+    """
     failed = [candidate.signal for candidate in candidates if not candidate.is_idle and _is_of_a_job(candidate.signal)]
     first_ns = min((signal.event_time_ns for signal in failed), default=END_NS)
     for candidate in candidates:
         signal = candidate.signal
         is_late = signal.source == "kernel" and signal.onset_ns > first_ns + AFTERWARDS_NS
-        if is_late and not (candidate.explains or candidate.is_idle):
+        explained = {effect.failure_class for effect in candidate.explains}
+        if is_late and not candidate.is_idle and explained.issubset(_STANDSTILL):
             candidate.is_idle = True
             candidate.weigh(ReasonKind.AFTERWARDS)
 

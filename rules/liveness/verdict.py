@@ -56,6 +56,7 @@ _VERDICT_OF_CLASS: Final = {
     "k8s-image-pull": NEVER_STARTED,
     "container-pull-fail": NEVER_STARTED,
     "slurm-time-limit": CANCELLED,
+    "k8s-unschedulable": NEVER_STARTED,
     "log-truncated": CUT_OFF,
     "hang": HUNG,
     "hang-py-spy": HUNG,

@@ -9,6 +9,7 @@ import msgspec
 
 MAX_KEPT_PODS: Final = 50_000
 
+_SLICE = re.compile(r"-slice-job-\d{1,5}-\d{1,5}-[a-z0-9]{5}$")
 _REPLICA = re.compile(r"-(?:worker|master|launcher|chief|ps|head|leader|server|node)(?:-[a-z0-9.-]+)?$")
 _INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 _INDEX = re.compile(r"(?:-\d{1,5})+$")
@@ -64,10 +65,11 @@ class Pods(msgspec.Struct):
 def job_in_name(pod: str) -> str:
     """The job that a pod's name holds.
 
-    `J-worker-3` (Kubeflow, Volcano), `J-0-x7k2p` (indexed Job), `J-x7k2p` (Job; the suffix has no vowels and none of
-    0, 1, 3: k8s.io/apimachinery util/rand), `J-0`, `J-0-3` (StatefulSet, LeaderWorkerSet).
+    `J-worker-3` (Kubeflow, Volcano), `J-slice-job-0-3-x7k2p` (XPK's JobSet), `J-0-x7k2p` (indexed Job), `J-x7k2p` (Job;
+    the suffix has no vowels and none of 0, 1, 3: k8s.io/apimachinery util/rand), `J-0`, `J-0-3` (StatefulSet,
+    LeaderWorkerSet).
     """
-    for shape in (_REPLICA, _INDEX_AND_SUFFIX, _INDEX):
+    for shape in (_SLICE, _REPLICA, _INDEX_AND_SUFFIX, _INDEX):
         if found := shape.search(pod):
             return pod[: found.start()]
     return pod

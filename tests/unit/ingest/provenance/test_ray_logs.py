@@ -13,6 +13,7 @@ SESSION = "session_2026-03-02_09-00-00_1/logs"
 WORKER = f"worker-{'5e' * 28}-01000000-4711.err"
 DRIVER = "job-driver-raysubmit_Ab12.log"
 OTHER_DRIVER = "job-driver-raysubmit_Cd34.log"
+DRIVERS = (("n1", WORKER), ("n1", DRIVER), ("head", OTHER_DRIVER))
 
 
 def written(folder: Path, *names: str) -> Path:
@@ -37,6 +38,16 @@ def written(folder: Path, *names: str) -> Path:
 )
 def test_a_worker_is_of_the_only_driver_of_its_session(tmp_path: Path, name: str, others: list[str], job: str) -> None:
     assert job_of_ray(written(tmp_path, f"n1/{SESSION}/{name}", *others)) == job
+
+
+def test_of_two_drivers_a_worker_is_of_the_one_that_lists_its_process(tmp_path: Path) -> None:
+    worker = written(tmp_path, *(f"{place}/{SESSION}/{name}" for place, name in DRIVERS))
+    assert job_of_ray(worker) == "ray-01000000"
+    (tmp_path / "head" / SESSION / OTHER_DRIVER).write_text(
+        "(TrainController pid=9) Started training worker group of size 1: \n"
+        "(TrainController pid=9) - (ip=10.1.0.7, pid=4711) world_rank=0, local_rank=0, node_rank=0\n"
+    )
+    assert job_of_ray(worker) == "raysubmit_Cd34"
 
 
 @pytest.mark.parametrize("name", ["raylet.out", "raylet.err", "gcs_server.out", "monitor.log"])

@@ -93,6 +93,14 @@ def test_what_a_kernel_reports_after_a_job_s_error_counts_if_it_explains_a_later
     assert ReasonKind.AFTERWARDS not in [reason.kind for reason in of_broken.reasons]
 
 
+def test_what_a_kernel_reports_after_a_job_s_error_is_not_why_the_job_stands_still() -> None:
+    later = a_signal("nic-tx-timeout", 300, "n2", **XID)
+    found = ranked(FAILED, later, a_signal("hang", 700, "", "A", onset=99))
+    (of_later,) = [candidate for candidate in found if candidate.signal is later]
+    assert of_later.explains
+    assert ReasonKind.AFTERWARDS in [reason.kind for reason in of_later.reasons]
+
+
 @pytest.mark.parametrize(("log", "expected"), [("", True), ("train.log", False)])
 def test_within_one_log_a_later_line_is_no_cause(log: str, expected: bool) -> None:
     killed = a_signal("sigkill", 103, "n1", "A", log=log)

@@ -14,6 +14,7 @@ from epicenter.rules.placement.pods import MAX_KEPT_PODS, Pods, job_in_name
         ("llama-7b-master-0", "llama-7b"),
         ("llama-7b-launcher-x7k2p", "llama-7b"),
         ("llama-7b-0-x7k2p", "llama-7b"),
+        ("llama-7b-slice-job-0-3-x7k2p", "llama-7b"),
         ("llama-7b-x7k2p", "llama-7b"),
         ("llama-7b-0", "llama-7b"),
         ("llama-7b-0-3", "llama-7b"),
