@@ -19,7 +19,7 @@ from epicenter.rules.liveness.verdict import STRAGGLER
 from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.job_names import jobs_in_words
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import CLOCK_SKEW_NS, Signal
 from epicenter.rules.model.times import NS_PER_S
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
@@ -74,13 +74,17 @@ class Lifecycle(msgspec.Struct):
         return changed
 
     def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
-        """A job advanced: resolve and return the incidents that this ends. A step from before one came late."""
+        """A job advanced: resolve and return the incidents that this ends. A step from before one came late.
+
+        That a job survived a pending error is shown by steps so much later that clocks don't matter.
+        """
         over, key = [], f"{JOB}/{heartbeat.cluster}/{heartbeat.job}"
         if is_restart:
             self.correlator.leave_behind(key, heartbeat.event_time_ns)
         for incident_id in list(self.correlator.by_key.get(key, ())):
             incident = self.correlator.open[incident_id]
-            if heartbeat.event_time_ns < incident.first_onset_ns:
+            clocks_ns = CLOCK_SKEW_NS if incident.pending_until_ns else 0
+            if heartbeat.event_time_ns < incident.first_onset_ns + clocks_ns:
                 continue
             incident.steps_since[heartbeat.job] = incident.steps_since.get(heartbeat.job, 0) + 1
             incident.is_restarted |= is_restart

@@ -63,6 +63,15 @@ def test_what_came_long_before_the_wait_that_ranks_report_did_not_stop_their_job
     assert roots(engine.flush())[-1][0] == cause
 
 
+@pytest.mark.parametrize(("last_s", "expected"), [(104, [("host-oom-kill", "n1")]), (106, [])])
+def test_a_step_at_the_moment_of_an_error_does_not_show_that_its_job_survived(
+    engine: Engine, last_s: float, expected: list[tuple[str, str]]
+) -> None:
+    killed = a_match("memory.host_oom_kill", 100, "n1", source="kernel", fields={"comm": "python3"})
+    engine.add([killed], [*training(100), a_step(20, last_s)])
+    assert roots(engine.flush()) == expected
+
+
 def test_a_broken_gpu_is_reported_although_a_job_on_its_node_trains_on(engine: Engine) -> None:
     engine.add([an_xid(79, 100, "n2", source="kernel")], [*on_two_nodes(), *training(200)])
     assert roots(engine.advance(at(101))) == [("xid-79", "n2")]
