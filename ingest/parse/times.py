@@ -27,6 +27,7 @@ _ISO = re.compile(
 )
 _HEAD_ISO = re.compile(
     r"(?:<\d{1,3}>(?:1 )?| {1,8}|[A-Z][a-z]{2} |(?:time|ts|t)=\"?|\[\w{1,20}\] |\[NeMo [A-Z] "
+    r"|\{\"@?(?:timestamp|asctime|time|ts)\": ?\""
     r"|\[[A-Z]{4,8}\|[\w.]{1,80}:\d{1,6}\] "
     r"|\[[IWEDC] |\[?[A-Z]{4,8}\]?:? {1,4})?[\[(]?(?=\d{4}-\d\d-\d\d[T _]\d\d:\d\d)",
     re.ASCII,

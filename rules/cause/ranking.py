@@ -308,7 +308,7 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
 def _weigh_afterwards(candidates: Sequence[Candidate]) -> None:
     """What a kernel reports long after the job's own errors, and what explains none of them, is another matter.
 
-    So is what explains only that the job stands still: it had failed by then.
+    So is what explains only why the job has stopped: it had failed by then.
     """
     failed = [candidate.signal for candidate in candidates if not candidate.is_idle and _is_of_a_job(candidate.signal)]
     first_ns = min((signal.event_time_ns for signal in failed), default=END_NS)

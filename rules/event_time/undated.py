@@ -72,9 +72,10 @@ def settled(
 ) -> tuple[list[Match], list[Undated]]:
     """The matches with a time that nothing read after `read_until_ns` changes, and those that still wait.
 
-    A match has the time at which its job first failed, if that was between the two lines with times. One with a failure
-    of its job soon after the line before it keeps that line's time. `signals` have times. One that ended its process,
-    in a job without any failure that has a time, came when the job ended.
+    A match has the time at which its job first failed, if that was between the two lines with times; the time of the
+    second line, if it was soon after that. One with a failure of its job soon after the line before it keeps the time
+    of that line. `signals` have times. One that ended its process, in a job without any failure that has a time, came
+    when the job ended.
     """
     failures, ends_ns = _failures_and_ends(signals)
     matches: list[Match] = []
@@ -88,7 +89,9 @@ def settled(
         event = match.event
         job, time_ns = (event.cluster, event.job), event.event_time_ns
         at_once_ns = time_ns + AT_ONCE_NS
-        if latest_ns <= read_until_ns or (at_once_ns <= read_until_ns and _fails(failures[job], time_ns, at_once_ns)):
+        if min(latest_ns + AT_ONCE_NS, END_NS) <= read_until_ns or (
+            at_once_ns <= read_until_ns and _fails(failures[job], time_ns, at_once_ns)
+        ):
             ended = ended_ns(match) if latest_ns == END_NS and not failures[job] else 0
             dated_ns = failed_ns(job, time_ns, latest_ns) or max(time_ns, ended)
             event = msgspec.structs.replace(event, event_time_ns=dated_ns)
@@ -114,13 +117,16 @@ def _failures_and_ends(
 
 
 def _failed_ns(failures: list[_Failure], ends_ns: list[int], earliest_ns: int, latest_ns: int) -> int | None:
-    """When a job first failed between these times; None if it did not, or if it failed soon after the earliest."""
-    between = [failure for failure in failures if earliest_ns < failure.event_time_ns <= latest_ns]
+    """When a job first failed between these times; the latest one if it failed soon after it. None if it did not, or if
+    it failed soon after the earliest.
+    """
+    until_ns = latest_ns + AT_ONCE_NS
+    between = [failure for failure in failures if earliest_ns < failure.event_time_ns <= until_ns]
     if not between or _fails(failures, earliest_ns, earliest_ns + AT_ONCE_NS):
         return None
-    end_ns = next((time_ns for time_ns in ends_ns if earliest_ns < time_ns <= latest_ns), between[0].event_time_ns)
+    end_ns = next((time_ns for time_ns in ends_ns if earliest_ns < time_ns <= until_ns), between[0].event_time_ns)
     of_the_end = (failure.onset_ns for failure in between if abs(failure.event_time_ns - end_ns) <= AT_ONCE_NS)
-    return max(earliest_ns, min(of_the_end))
+    return min(latest_ns, max(earliest_ns, min(of_the_end)))
 
 
 def _fails(failures: list[_Failure], earliest_ns: int, latest_ns: int) -> bool:

@@ -44,6 +44,8 @@ def exited(second: int, job: str = "A") -> Match:
         pytest.param([a_match("nccl.error", 300, "n2", "A")], 300, id="no-launcher"),
         pytest.param([exited(EARLY + AT_ONCE_S), exited(500)], EARLY, id="at-once"),
         pytest.param([exited(EARLY + AT_ONCE_S + 1)], EARLY + AT_ONCE_S + 1, id="not-quite-at-once"),
+        pytest.param([exited(LATE + AT_ONCE_S)], LATE, id="soon-after-the-next-line-with-a-time"),
+        pytest.param([exited(LATE + AT_ONCE_S + 1)], EARLY, id="not-quite-soon-after-it"),
         pytest.param([exited(500, "B")], EARLY, id="another-job"),
         pytest.param([a_match("slurm.cancelled", 500, "n1", "A")], EARLY, id="only-cancelled"),
     ],
@@ -91,8 +93,8 @@ def test_an_end_without_a_time_has_that_of_its_job_s_last_step(rule: str, expect
 @pytest.mark.parametrize(
     ("others", "read_until_s", "is_settled"),
     [
-        pytest.param([], LATE, True, id="the-next-line-with-a-time-was-read"),
-        pytest.param([], LATE - 1, False, id="before-that"),
+        pytest.param([], LATE + AT_ONCE_S, True, id="what-follows-the-next-line-with-a-time-was-read"),
+        pytest.param([], LATE + AT_ONCE_S - 1, False, id="before-that"),
         pytest.param([exited(EARLY + 5)], EARLY + AT_ONCE_S, True, id="its-job-failed-at-once"),
         pytest.param([exited(EARLY + 5)], EARLY + AT_ONCE_S - 1, False, id="its-job-may-still-fail-sooner"),
         pytest.param([exited(500)], LATE - 1, False, id="its-job-failed-later"),
