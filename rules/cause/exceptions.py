@@ -8,7 +8,7 @@ from typing import Final
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
-_UNCAUGHT: Final = re.compile(r"\[rank\d{1,6}\]: \S")
+_UNCAUGHT: Final = re.compile(r"(?:^|[\s:>])\[rank\d{1,6}\]: \S")
 _FIRST_FRAME: Final = re.compile(r'File "(?P<path>[^"\n]+)", line \d+, in (?P<function>\S+)')
 _TYPED: Final = re.compile(r"<(?:stdin|ipython-input|python-input)|/tmp/ipykernel_\d")
 _CELL: Final = re.compile(r"\bCell In ?\[\d{1,6}\], line \d|^(?:Input )?In \[\d{1,6}\], in <")
@@ -21,12 +21,13 @@ _MODULE: Final = "<module>"
 def is_uncaught(signal: Signal) -> bool:
     """Whether it is an exception that ended its process.
 
-    `_distributed_excepthook` of PyTorch names the rank before each line. Any other traceback begins at the module that
-    was run, or in `runpy`; that of an exception which a function caught begins in this function. Python writes the
-    whole path of the module that it was started with: another one is of code that the program runs, as a model's
-    answer.
+    `_distributed_excepthook` of PyTorch names the rank before each line, behind what launchers and shippers add.
+    Any other traceback begins at the module that was run, or in `runpy`; that of an exception which a function
+    caught begins in this function. Python writes the whole path of the module that it was started with: another one
+    is of code that the program runs, as a model's answer.
     """
-    if signal.failure_class == "python-exception" and _UNCAUGHT.match(signal.text):
+    is_of_python = signal.failure_class == "python-exception" or bool(signal.block)
+    if is_of_python and _UNCAUGHT.search(signal.text):
         return True
     first = _first_frame(signal)
     is_of_program = first is not None and first["function"] == _MODULE and first["path"].startswith("/")

@@ -170,6 +170,8 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
         pytest.param(traceback(LOADER), "python-exception", False, id="function"),
         pytest.param(traceback(MAIN, MODULE), "python-exception", False, id="module-that-a-function-imports"),
         pytest.param(traceback(LOADER, rank="[rank3]: "), "python-exception", True, id="function-of-a-rank-that-ended"),
+        pytest.param(traceback(LOADER, rank=" 3: [rank3]: "), "python-exception", True, id="behind-a-label"),
+        pytest.param(traceback(LOADER, last=OOM, rank="[rank3]: "), "oom-gpu", True, id="another-class-of-a-rank"),
         pytest.param(traceback(ANSWER), "python-exception", False, id="code-of-an-answer"),
         pytest.param(traceback(RELATIVE, MAIN), "python-exception", False, id="relative-path"),
         pytest.param(traceback(MODULE, MAIN, last=OOM), "oom-gpu", True, id="another-class"),
