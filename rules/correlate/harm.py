@@ -17,7 +17,7 @@ _OF_DEVICES: Final = ("cuda-ecc-error", "gpu-lost")
 _FAMILIES_OF_PROGRAMS: Final = ("memory", "cuda", "environment")
 _OF_PROGRAMS: Final = (
     *("python-exception", "import-error", "subprocess-fail", "signal-kill", "sigabrt", "sigbus", "sigkill", "segfault"),
-    *("unknown-death", "slurm-exit-nonzero", "k8s-evicted"),
+    *("unknown-death", "slurm-exit-nonzero", "k8s-evicted", "k8s-crashloop"),
 )
 
 

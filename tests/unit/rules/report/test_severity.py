@@ -76,6 +76,9 @@ UNCAUGHT = a_match("python.exception_line", 100, "n1", "A", "[rank0]: ValueError
 EVICTION = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 51200Ki. "
 EVICTED = a_match("k8s.evicted", 100, "n1", "A", EVICTION, source="kubernetes", pod="train-A")
 
+BACK_OFF = "Back-off restarting failed container main in pod train-A_tools(c97a9c4d-9656-8a77-7221-6b4692322d29)"
+CRASHES = a_match("k8s.crashloop", 100, "n1", "A", BACK_OFF, source="kubernetes", pod="train-A")
+
 
 def severities(matches: Iterable[Match], *heartbeats: Heartbeat) -> list[str]:
     engine = Engine(the_rules())
@@ -90,6 +93,7 @@ OF_A_PROGRAM = [
     pytest.param(a_match("cuda.illegal_access", 100, "n1", "A"), id="cuda"),
     pytest.param(a_match("signals.sigkill", 100, "n1", "A", "run.sh: line 3: 4242 Killed  python eval.py"), id="kill"),
     pytest.param(EVICTED, id="evicted-pod"),
+    pytest.param(CRASHES, id="crashing-pod"),
 ]
 
 
