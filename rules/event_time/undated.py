@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
 
-from epicenter.rules.model.records import Match
+from epicenter.rules.model.records import LogEvent, Match
 from epicenter.rules.model.signals import ENDS, ERRORS, Signal
 from epicenter.rules.model.times import END_NS, NS_PER_S, is_known
 
 AT_ONCE_NS: Final = 60 * NS_PER_S
 """A job whose process fails ends, or reports more failures, within this time."""
 
+_ATTEMPT: Final = re.compile(r"/attempt_(\d{1,6})/")
+
 Job = tuple[str, str]
+JobNode = tuple[str, str, str]
 EndedNs = Callable[[Match], int]
 """When the job ended whose process a match reports as ended; 0 if it reports none."""
 
@@ -75,25 +80,27 @@ def settled(
     A match has the time at which its job first failed, if that was between the two lines with times; the time of the
     second line, if it was soon after that. One with a failure of its job soon after the line before it keeps the time
     of that line. `signals` have times. One that ended its process, in a job without any failure that has a time, came
-    when the job ended.
+    when the job ended. One in a folder of torchrun's second attempt came after the first had ended on its node.
     """
     failures, ends_ns = _failures_and_ends(signals)
     matches: list[Match] = []
     waiting: list[Undated] = []
 
     @cache
-    def failed_ns(job: Job, earliest_ns: int, latest_ns: int) -> int | None:
-        return _failed_ns(failures[job], ends_ns[job], earliest_ns, latest_ns)
+    def failed_ns(whose: Job | JobNode, earliest_ns: int, latest_ns: int) -> int | None:
+        return _failed_ns(failures[whose], ends_ns[whose], earliest_ns, latest_ns)
 
     for match, latest_ns in undated:
         event = match.event
-        job, time_ns = (event.cluster, event.job), event.event_time_ns
+        job, of_node = (event.cluster, event.job), (event.cluster, event.job, event.node)
+        attempt_ns = _attempt_ns(event, ends_ns[of_node])
+        whose, time_ns = (of_node if attempt_ns else job), max(event.event_time_ns, attempt_ns)
         at_once_ns = time_ns + AT_ONCE_NS
         if min(latest_ns + AT_ONCE_NS, END_NS) <= read_until_ns or (
-            at_once_ns <= read_until_ns and _fails(failures[job], time_ns, at_once_ns)
+            at_once_ns <= read_until_ns and _fails(failures[whose], time_ns, at_once_ns)
         ):
             ended = ended_ns(match) if latest_ns == END_NS and not failures[job] else 0
-            dated_ns = failed_ns(job, time_ns, latest_ns) or max(time_ns, ended)
+            dated_ns = failed_ns(whose, time_ns, latest_ns) or max(time_ns, ended)
             event = msgspec.structs.replace(event, event_time_ns=dated_ns)
             matches.append(msgspec.structs.replace(match, event=event))
         else:
@@ -101,18 +108,26 @@ def settled(
     return matches, waiting
 
 
+def _attempt_ns(event: LogEvent, ends_ns: Iterable[int]) -> int:
+    """When the attempt in whose folder the line is can have failed: after the one before it; 0 for the first."""
+    found = _ATTEMPT.search(event.log)
+    attempt = int(found[1]) if found else 0
+    ended_ns = [end_ns for before_ns, end_ns in pairwise((0, *ends_ns)) if end_ns - before_ns > AT_ONCE_NS]
+    return ended_ns[attempt - 1] + AT_ONCE_NS if 0 < attempt <= len(ended_ns) else 0
+
+
 def _failures_and_ends(
     signals: Iterable[Signal],
-) -> tuple[dict[Job, list[_Failure]], dict[Job, list[int]]]:
-    """The failures of each job by cluster and name, in order, and when a launcher reported that it failed."""
-    failures: dict[Job, list[_Failure]] = defaultdict(list)
-    ends_ns: dict[Job, list[int]] = defaultdict(list)
+) -> tuple[dict[Job | JobNode, list[_Failure]], dict[Job | JobNode, list[int]]]:
+    """The failures of each job, and of each job on each node, in order, and when a launcher reported that it failed."""
+    failures: dict[Job | JobNode, list[_Failure]] = defaultdict(list)
+    ends_ns: dict[Job | JobNode, list[int]] = defaultdict(list)
     for signal in sorted(signals, key=_event_time_ns):
         if signal.job and signal.severity in ERRORS:
-            job = (signal.cluster, signal.job)
-            failures[job].append(_Failure(signal.event_time_ns, signal.onset_ns))
-            if signal.failure_class in ENDS:
-                ends_ns[job].append(signal.event_time_ns)
+            for whose in ((signal.cluster, signal.job), (signal.cluster, signal.job, signal.node)):
+                failures[whose].append(_Failure(signal.event_time_ns, signal.onset_ns))
+                if signal.failure_class in ENDS:
+                    ends_ns[whose].append(signal.event_time_ns)
     return failures, ends_ns
 
 

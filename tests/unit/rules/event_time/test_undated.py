@@ -54,6 +54,16 @@ def test_an_error_without_a_time_was_written_when_its_job_failed(others: list[Ma
     assert time_of(error(), *others) == at(second)
 
 
+@pytest.mark.parametrize(("attempt", "second"), [pytest.param(0, 500, id="first"), pytest.param(1, 800, id="second")])
+def test_an_error_of_torchrun_s_second_attempt_came_after_the_first_had_ended_on_its_node(
+    attempt: int, second: int
+) -> None:
+    event = structs.replace(error().event, event_time_ns=order_ns(7), log=f"/logs/A/n1/attempt_{attempt}/3/stderr.log")
+    undated = structs.replace(error(), event=event)
+    elsewhere = a_match("slurm.task_exit", 600, "n2", "A")
+    assert time_of(undated, exited(500), elsewhere, exited(800)) == at(second)
+
+
 def test_an_error_of_a_file_without_any_time_was_written_when_its_job_failed() -> None:
     event = structs.replace(error().event, event_time_ns=order_ns(7))
     undated = structs.replace(error(), event=event)
