@@ -65,6 +65,8 @@ _C10 = re.compile(r"\[[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{9}) ", re.
 _CANCELLED = re.compile(
     r"(?:slurmstepd: )?error: \*{3} (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED AT (?=\d{4}-)", re.ASCII
 )
+"""slurmstepd leaves fractions of a second out. It ends a job after what it ends it for, so it does so at their end."""
+
 _CLOCK = re.compile(r"\d:\d\d:\d\d", re.ASCII)
 _CLOCK_ALONE = re.compile(r"\[?([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:[.,](\d{1,9}))?\]?(?=[ |-])", re.ASCII)
 MAX_BACK_NS: Final = 300 * NS_PER_S
@@ -101,9 +103,13 @@ def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | Non
         return _iso_ns(found, zone)
     if not _CLOCK.search(line, 0, _FARTHEST_CLOCK):
         return None
-    if head := _HEAD_ISO.match(line) or _CANCELLED.match(line):
+    if head := _HEAD_ISO.match(line):
         found = _ISO.match(line, head.end())
         return _iso_ns(found, zone) if found else None
+    if head := _CANCELLED.match(line):
+        found = _ISO.match(line, head.end())
+        time_ns = _iso_ns(found, zone) if found else None
+        return time_ns and time_ns + NS_PER_S - 1
     if found := _ABSL.match(line) or _C10.match(line) or _VLLM.match(line):
         return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)
     if found := _AMERICAN.match(line):

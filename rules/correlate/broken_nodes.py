@@ -7,6 +7,7 @@ from typing import Final
 
 from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.cause.suspects import WAITING_CLASSES
+from epicenter.rules.correlate.harm import REBOOT_CLASS
 from epicenter.rules.correlate.keys import is_node_wide, is_of_lost_pod
 from epicenter.rules.correlate.pending import is_hard
 from epicenter.rules.correlate.state import IncidentState
@@ -44,7 +45,12 @@ def breaks_a_node(signal: Signal) -> bool:
 
 
 def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:
-    """Whether it breaks a node at the moment of the stop. A scheduler notices late, a kernel at once."""
+    """Whether it breaks a node at the moment of the stop. A scheduler notices late, a kernel at once.
+
+    A report of a boot does not tell when the node went down, but that was minutes before.
+    """
+    if signal.failure_class == REBOOT_CLASS and signal.onset_ns == signal.event_time_ns:
+        return False
     apart_ns = abs(signal.onset_ns - stop.onset_ns)
     if not is_hard(signal):
         apart_ns = min(apart_ns, abs(signal.event_time_ns - stop.event_time_ns))

@@ -27,6 +27,11 @@ HEADS = [
     pytest.param("Mar  2 09:00:05 n1 kernel: x", at(5), id="syslog-file"),
     pytest.param("[Mon Mar  2 09:00:05 2026] x", at(5), id="dmesg-ctime"),
     pytest.param('{"ts": "2026-03-02T09:00:05.250Z", "rank": 6, "msg": "x"}', at(5.25), id="json-behind-a-label"),
+    pytest.param(
+        "slurmstepd: error: *** STEP 812.0 ON c01 CANCELLED AT 2026-03-02T09:00:05 ***",
+        at(6) - 1,
+        id="end-by-slurmstepd",
+    ),
     pytest.param("Mon Mar  2 09:00:05 UTC 2026", at(5), id="date"),
     pytest.param("Job 812 started at Mon Mar  2 09:00:05 UTC 2026 on n1", at(5), id="date-after-words"),
     pytest.param("End time: Mon Mar  2 09:00:05 UTC 2026", at(5), id="date-of-the-end"),

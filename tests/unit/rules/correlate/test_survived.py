@@ -463,6 +463,7 @@ def test_a_node_without_known_jobs_that_breaks_soon_after_a_job_lost_a_peer_is_o
         pytest.param(not_ready(161), id="after-a-minute"),
         pytest.param(not_ready(140, cluster="west"), id="another-cluster"),
         pytest.param(an_xid(13, 140, "n9", source="kernel"), id="what-jobs-survive"),
+        pytest.param(a_match("k8s.rebooted", 140, "n9", source="kubernetes"), id="booted-so-it-broke-before"),
     ],
 )
 def test_a_node_that_breaks_later_or_elsewhere_is_of_no_job(engine: Engine, broken: Match) -> None:
