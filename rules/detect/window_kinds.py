@@ -41,11 +41,10 @@ def fire(when: WhenSpec, series: Series) -> Finding | None:
     series.entries, series.closed_ns = series.entries[len(due_entries) :], due_ns
     series.due_ns = _end_of_interval(when, series.entries[0]) if series.entries else None
     count = sum(entry.number for entry in due_entries)
-    if when.kind == "tally" and count < when.least:
+    if when.kind in ("absence", "tally") and count < when.least:
         return None
-    return _unless_quiet(
-        when, series, due_ns, Finding(due_entries if when.kind == "tally" else due_entries[-1:], {"count": count})
-    )
+    entries = due_entries[-1:] if when.kind == "flat-line" else due_entries
+    return _unless_quiet(when, series, due_ns, Finding(entries, {"count": count}))
 
 
 def _process_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
@@ -147,13 +146,14 @@ def _process_absence(when: WhenSpec, series: Series, entry: Entry) -> Finding | 
 
 
 def _process_absence_after(when: WhenSpec, series: Series, entry: Entry) -> None:
-    """The first input waits for what should follow; later ones change nothing."""
+    """The first input waits for what should follow; of later ones, as many count as have to come until then."""
     if entry.term == MISSING:
         series.entries = [waiting for waiting in series.entries if waiting.time_ns > entry.time_ns]
         series.closed_ns = max(series.closed_ns, entry.time_ns)
     else:
         series.insert(entry)
-        del series.entries[1:]
+        due_ns = series.entries[0].time_ns + when.length_ns
+        series.entries = [waiting for waiting in series.entries[: when.least] if waiting.time_ns <= due_ns]
     series.due_ns = series.entries[0].time_ns + when.length_ns if series.entries else None
 
 

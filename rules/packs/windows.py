@@ -47,7 +47,7 @@ _MAY_HAVE: Final[dict[str, tuple[str, ...]]] = {
     "count": ("window", "gap"),
     "distinct": ("window", "gap"),
     "sequence": ("window", "gap", "ordered"),
-    "absence": ("side",),
+    "absence": ("side", "at_least"),
     "rate": ("baseline",),
     "flat-line": ("at_least",),
     "first-seen": ("learn",),

@@ -186,9 +186,17 @@ def test_the_schedulers_own_lines_name_the_pod() -> None:
     waits = '"Unable to schedule pod; no fit; waiting" pod="ml/trainer-0" err="0/14 nodes are available: 14 too few."'
     bound = '"Successfully bound pod to node" pod="ml/trainer-0" node="gpu-node-3" evaluatedNodes=14 feasibleNodes=1'
     head = "I0302 09:00:01.712345       1 schedule_one.go:302] "
-    lines = [(0, vector("head", 0, head + waits)), (300, vector("head", 300, head + bound))]
-    assert fired(lines[:1], until=700) == ["k8s.unschedulable_for_long"]
-    assert fired(lines, until=700) == []
+    pending = [(second, vector("head", second, head + waits)) for second in (0, 280)]
+    assert fired(pending, until=700) == ["k8s.unschedulable_for_long"]
+    assert fired([*pending, (300, vector("head", 300, head + bound))], until=700) == []
+
+
+@pytest.mark.parametrize(
+    ("tries_s", "rules"), [((0,), []), ((0, 700), []), ((0, 290, 580), ["k8s.unschedulable_for_long"])]
+)
+def test_a_pod_that_the_scheduler_no_longer_names_waits_no_longer(tries_s: tuple[int, ...], rules: list[str]) -> None:
+    waits = [k8s_event(second, "FailedScheduling", NO_ROOM) for second in tries_s]
+    assert fired(waits, until=1250) == rules
 
 
 def test_a_job_that_waits_for_more_than_an_hour_is_recorded() -> None:
