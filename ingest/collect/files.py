@@ -18,6 +18,7 @@ from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.parse.envelope import stated_cluster
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, open_log, read_fault
+from epicenter.ingest.provenance.log_names import PACKED, ROTATION
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
@@ -30,8 +31,8 @@ LOG_SUFFIXES: Final = (
     *(".log", ".out", ".err", ".stdout", ".stderr", ".txt", ".jsonl", ".ndjson"),
     *(".dmesg", ".kern", ".kmsg", ".syslog", ".messages"),
 )
-_PACKED = re.compile(r"\.(?:gz|xz|zst|bz2|lz4|zip)$")
-_ROTATED = re.compile(r"(?:\.\d+|-(?:19|20)\d{6})$")
+_PACKED = re.compile(f"{PACKED}$")
+_ROTATED = re.compile(f"{ROTATION}$")
 _OUTPUT_OF_PBS = re.compile(r"\.(?:po|pe|o|e)\d{1,10}(?:[.-]\d{1,6})?$")
 """What PBS and Grid Engine append to a job's name: `llama.o7877`."""
 

@@ -118,10 +118,11 @@ def _of_envelope(origin: Origin, identity: Identity) -> Origin:
     """The origin of an envelope in a file.
 
     Envelopes that name no writer, as Docker's, are all of one container; those that name at most a rank are lines of
-    the program, if its path names a job. Other files of envelopes say nothing about them, except that a file named
-    after a job (`slurm-7877.out`) holds the lines of its program.
+    the program, if its path names a job, or its node and this rank. Other files of envelopes say nothing about them,
+    except that a file named after a job (`slurm-7877.out`) holds the lines of its program.
     """
-    is_of_program = bool(identity.rank) and is_named_job(origin.job)
+    is_of_its_rank = bool(origin.node) and identity.rank == str(origin.rank)
+    is_of_program = is_of_its_rank or (bool(identity.rank) and is_named_job(origin.job))
     if names_no_writer(msgspec.structs.replace(identity, rank="") if is_of_program else identity):
         return origin
     if identity.is_of_docker:

@@ -4,7 +4,7 @@ Named groups are the facts in a prefix: `host`, `rank`, `task` (of srun), `pod`,
 (words that name the writer); `program`; `printk` (only the kernel writes this); `time` (a time begins here).
 Sources: rsyslog and syslog-ng, RFC 3164 and 5424, journalctl(1), dmesg(1), dev-kmsg, netconsole, CRI, kubectl, Docker
 Compose, srun(1), mpirun(1) of Open MPI 4 and 5, torchrun's TailLog, PyTorch's excepthook, Ray's driver log, pdsh,
-quoted mail.
+ts(1) of moreutils, quoted mail.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _CTIME = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_CLOCK} \d{{4}}"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
 
 _HOST = r"(?:[\w.-]{1,80}@)?(?P<host>\w[\w.-]{0,252})(?:/[\w.-]{1,252})?"
-_PROGRAM = r"(?:[a-z]{2,8}\d?\.[a-z]{3,7} )?(?P<program>(?![\d./]+:)[\w./@+-]{1,120})"
-"""A number is no program: `Epoch 3/10: ` is text."""
+_PROGRAM = (
+    r"(?:[a-z]{2,8}\d?\.[a-z]{3,7} )?(?P<program>(?!(?:[\d./]+|[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch):)[\w./@+-]{1,120})"
+)
+"""A number or a word of progress is no program: `Epoch 3/10: ` and `completed step: 7` are text."""
 
 _OF_A_CONTAINER = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7,9}Z "
 """kubectl and Docker with `--timestamps`, GitHub: a syslog daemon writes at most six digits, and text follows here."""
@@ -119,6 +121,7 @@ _LETTER = (
     rf"(?P<speaker>{_NUMBERED_HOST}|localhost): {_BEFORE_A_WORKER}",
     r"(?P<stream>stdout|stderr): (?=\S)",
     _TASK,
+    rf"(?P<time>{_SYSLOG_TIME}) ",
 )
 
 

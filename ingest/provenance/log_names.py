@@ -13,7 +13,10 @@ import msgspec
 PLACES: Final = {"{job}": r"(?P<job>[^/]+?)", "{node}": r"(?P<node>[^/]+?)", "{rank}": r"(?P<rank>\d{1,7})"}
 _ANY: Final = "*"
 _PART = re.compile(r"(\{[^{}]*\}|\*)")
-_ROTATED: Final = r"(?:\.\d{1,6}|-(?:19|20)\d{6})?(?:\.gz)?"
+ROTATION: Final = r"(?:\.\d{1,6}|[-.](?:19|20)\d{6}(?:-\d{6})?)"
+"""What logrotate, with `dateext` too, and kubelet append to the name of a log that they put aside."""
+
+PACKED: Final = r"\.(?:gz|xz|zst|bz2|lz4|zip)"
 
 
 class LogName(msgspec.Struct, frozen=True):
@@ -40,7 +43,7 @@ class LogName(msgspec.Struct, frozen=True):
     def read(self, file: Path) -> dict[str, Any]:
         """The `job`, `node` and `rank` (an integer) that the path names; empty if it is not of this form."""
         pattern = "".join(PLACES.get(part) or ("[^/]*" if part == _ANY else re.escape(part)) for part in self._parts())
-        found = re.fullmatch(f"(?:.*/)?{pattern}{_ROTATED}", str(file))
+        found = re.fullmatch(f"(?:.*/)?{pattern}{ROTATION}?(?:{PACKED})?", str(file))
         named: dict[str, Any] = found.groupdict() if found else {}
         return named | {"rank": int(named["rank"])} if "rank" in named else named
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from epicenter.ingest.parse.node_names import DOMAIN, NODE, is_node_name
-from epicenter.ingest.provenance.log_names import LogName, named_by
+from epicenter.ingest.provenance.log_names import PACKED, ROTATION, LogName, named_by
 from epicenter.ingest.provenance.ray_logs import is_daemon_of_ray, job_of_ray
 from epicenter.rules.model.job_names import OF_A_LOG
 from epicenter.rules.model.records import Origin
@@ -30,7 +30,7 @@ NAMED: Final = re.compile(
 
 _DATE = re.compile(r"(?:19|20)\d\d(?:-?[01]\d-?[0-3]\d.*)?$")
 _ID = re.compile(r"(?P<id>[1-9]\d{2,9}(?:_\d{1,6})?)(?:[.]\d{1,6})?$")
-_ENDING = re.compile(r"(?:\.(?:log|out|err|txt))?(?:\.\d{1,6})?$")
+_ENDING = re.compile(rf"(?:\.(?:log|out|err|txt))?{ROTATION}?(?:{PACKED})?$")
 _JOB = re.compile(r"(?:job|slurm)[-_]?(?P<id>\d{1,10}(?:_\d{1,6})?)(?=$|[-_.])", re.IGNORECASE)
 _NAME_AND_ID = re.compile(r"[A-Za-z][\w.-]*?[-_.](?P<id>\d{4,10}(?:_\d{1,6})?)$", re.ASCII)
 _NAME_AND_RANDOM_ID = re.compile(r"[A-Za-z][\w.-]*[-.](?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{4,12}$", re.ASCII)
@@ -70,6 +70,7 @@ _NO_NODE = re.compile(
     re.IGNORECASE,
 )
 _OF_A_PROCESS = ("stdout", "stderr", "worker", "output", "console")
+_IN_VAR = ("log", "lib")
 _COLLECTIONS_OF_NODES = ("nodes", "hosts")
 _COLLECTIONS = (*_COLLECTIONS_OF_NODES, "logs", "log", "workers", "ranks")
 _NAME_NO_NODE = (
@@ -210,17 +211,18 @@ def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
     if is_node_name(own) and not _NODE_AND_PROCESS.match(own):
         return own
     of_nodes = (name for above, name in pairwise(folders) if above in _COLLECTIONS_OF_NODES and not _is_no_node(name))
-    return next(filter(is_node_name, reversed(folders)), "") or next(of_nodes, "") or _node_of_copy(folders)
+    return next(filter(is_node_name, reversed(folders)), "") or next(of_nodes, "") or _root_of_a_machine(folders[1:])
 
 
-def _node_of_copy(folders: Sequence[str]) -> str:
-    """The folder that holds a copy of a node's `/var/log`, if its name has a number; else empty."""
-    copied = "/".join(folders[1:]).partition("/var/log")[0].rpartition("/")[2] if "var" in folders[2:] else ""
-    return copied if _NUMBERED.match(copied) and not _is_no_node(copied) else ""
+def _root_of_a_machine(folders: Sequence[str]) -> str:
+    """The folder that holds a machine's `/var/log` or `/var/lib`, if its name has a number as those of nodes do."""
+    in_a_row = zip(folders, folders[1:], folders[2:], strict=False)
+    roots = (above for above, name, inner in in_a_row if name == "var" and inner in _IN_VAR)
+    return next((root for root in roots if _NUMBERED.match(root) and not _is_no_node(root)), "")
 
 
 def _is_no_node(name: str) -> bool:
-    return name in _COLLECTIONS or any(of(name) for of in _NAME_NO_NODE)
+    return name in _COLLECTIONS or bool(_NO_NODE.search(name)) or any(of(name) for of in _NAME_NO_NODE)
 
 
 def _is_one_per_node(path: Path) -> bool:
@@ -229,7 +231,7 @@ def _is_one_per_node(path: Path) -> bool:
     """
     name = DOMAIN.sub("", _stem(path))
     shared = _LAST_PART.sub("", name)
-    if not _NUMBERED.match(name) or shared == name or _NO_NODE.search(name) or _is_no_node(name):
+    if not _NUMBERED.match(name) or shared == name or _is_no_node(name):
         return False
     try:
         others = (other for other in path.parent.iterdir() if other.suffix == path.suffix and other != path)

@@ -225,6 +225,10 @@ def test_a_plain_line_is_identified_by_its_file(line: str, origin: Origin, who: 
         pytest.param("7877/0.jsonl", b'{"log":"x\\n","stream":"stdout"}', ("", "7877"), id="folder-without-a-writer"),
         pytest.param("7877/node-4/rank_9.log", b'{"rank": 9, "msg": "x"}', ("node-4", "7877"), id="only-a-rank"),
         pytest.param("night/rank_9.log", b'{"rank": 9, "msg": "x"}', ("", ""), id="only-a-rank-and-no-job"),
+        pytest.param(
+            "node-4/night/rank_9.log", b'{"rank": 9, "msg": "x"}', ("node-4", "log:night"), id="node-and-the-same-rank"
+        ),
+        pytest.param("node-4/night/rank_9.log", b'{"rank": 8, "msg": "x"}', ("", ""), id="node-and-another-rank"),
     ],
 )
 def test_an_envelope_of_a_writer_has_the_job_of_its_file_but_not_of_the_folder(

@@ -263,6 +263,7 @@ def test_a_numbered_file_that_nothing_rotated_is_followed(tmp_path: Path) -> Non
         ("syslog.2.gz", True),
         ("messages-20260301", True),
         ("kern.log-20260301.gz", True),
+        ("0.log.20260302-090005", True),
         ("llama.o7877", True),
         ("llama.e7877-3", True),
         ("model.gz", False),

@@ -138,6 +138,7 @@ SYSLOG = [
         id="rfc-5424-structured",
     ),
     pytest.param("[2026-03-02T09:00:05.123] ", {}, id="slurm-daemon"),
+    pytest.param("Mar  2 09:00:05 ", {}, id="moreutils-ts"),
 ]
 
 KERNEL = [
@@ -340,3 +341,9 @@ def test_text_behind_the_time_of_a_container_names_no_host(text: str) -> None:
 @pytest.mark.parametrize("time", ["2026-03-02T09:00:05.123456+00:00", "2026-03-02T09:00:05Z", "Mar  2 09:00:05"])
 def test_a_number_behind_a_word_is_no_program(time: str) -> None:
     assert peel(f"{time} Epoch 3/10: loss 2.31").host == ""
+
+
+@pytest.mark.parametrize("text", ["completed step: 7, seconds: 1.002", "global iteration: 7 loss: 2.31"])
+def test_words_of_progress_behind_a_time_are_no_host_and_program(text: str) -> None:
+    peeled = peel(f"Mar  2 09:00:05 {text}")
+    assert (peeled.body, peeled.host) == (text, "")

@@ -37,6 +37,8 @@ from epicenter.rules.model.job_names import is_named_job
         ("runs/pretrain-7b-3f2a91/dgx-b10-01.r00032.log", "pretrain-7b-3f2a91"),
         ("n1/ml_llama-7b-worker-3_11afd6dd-6a05-4af3-ade9-daabe6449f03/pytorch/0.log", "llama-7b"),
         (f"n1/llama-7b-0-x7k2p_ml_pytorch-{'5e' * 32}.log", "llama-7b"),
+        (f"n1/llama-7b-0-x7k2p_ml_pytorch-{'5e' * 32}.log.20260302-090005", "llama-7b"),
+        (f"n1/llama-7b-0-x7k2p_ml_pytorch-{'5e' * 32}.log.20260302-090005.gz", "llama-7b"),
     ],
 )
 def test_the_job_is_read_from_the_nearest_name(path: str, job: str) -> None:
@@ -105,6 +107,13 @@ def test_without_a_job_the_lines_have_the_log_s_name(path: str, name: str) -> No
         ("hosts/alpha/job-7877/app.log", "alpha"),
         ("nodes/logs/app.log", ""),
         ("nodes/7877/app.log", ""),
+        ("kern-node17.log-20260302.gz", "node17"),
+        (
+            "gke-a3-pool-6cc0-bhbx/var/log/pods/ml_llama-worker-3_11afd6dd-6a05-4af3-ade9-daabe6449f03/pytorch/0.log",
+            "gke-a3-pool-6cc0-bhbx",
+        ),
+        ("a3mega-x7k2p/var/lib/docker/containers/5e1f/5e1f-json.log", "a3mega-x7k2p"),
+        ("backup/var/log/pods/ml_llama-worker-3_11afd6dd-6a05-4af3-ade9-daabe6449f03/pytorch/0.log", ""),
         ("gpu-off-bus-1602/worker.log", ""),
         ("gpu3.log", ""),
         ("dmesg-20260302.txt", ""),
