@@ -33,6 +33,9 @@ MAX_KEPT_TIMES: Final = 5
 STEPS_TO_TRAIN: Final = 100
 """Bars without step numbers that advanced this often are those of training."""
 
+LAST_STEPS_NS: Final = 30 * NS_PER_S
+"""Steps this soon after the end were under way: the job has still ended."""
+
 MAX_PLACES: Final = 200_000
 _OF_WORK: Final = (SERVING, EVALUATION, CHECKPOINT)
 _KEY_BREAK: Final = "\x1f"
@@ -157,7 +160,7 @@ class JobWatch(msgspec.Struct):
     def has_exited(self) -> bool:
         """Whether the run, or a process of each node that reports steps, exited after the last step without a cause."""
         exits, last_step_ns = self.exit_ns_by_node, self.progress.last_step_ns
-        nodes = {member.node for member in self.members.values()} or self.nodes
+        nodes = {member.node for member in self.members.values()} - {""} or self.nodes
         have_all = bool(exits) and all(exits.get(node, 0) >= last_step_ns for node in nodes)
         return (have_all or self.run_exit_ns >= last_step_ns) and not self.progress.is_after_root_cause
 
@@ -198,7 +201,11 @@ class JobWatch(msgspec.Struct):
         key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
         member = self.members.get(key)
         is_catching_up = member is not None and (step > member.step or heartbeat.event_time_ns == member.step_ns)
+        has_just_ended = self.progress.has_ended and heartbeat.event_time_ns <= self.ended_ns + LAST_STEPS_NS
+        is_finished = self.progress.has_finished
         is_further = self.progress.step(step, heartbeat.event_time_ns, is_catching_up)
+        if has_just_ended:
+            self.progress.end(is_finished)
         if self.progress.attempt != attempt:
             self.members.clear()
             self.attempt_ns, self.earlier_step_ns = heartbeat.event_time_ns, last_step_ns

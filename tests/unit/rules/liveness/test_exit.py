@@ -62,6 +62,14 @@ def test_a_job_whose_pod_kubernetes_stops_has_not_hung(pod: str, expected: str) 
     assert engine.verdicts()[-1].verdict == expected
 
 
+def test_a_job_whose_pods_kubernetes_stops_has_not_hung_if_its_steps_name_no_node() -> None:
+    scanned = a_scanner().scan(batch([stopped(590, "A-worker-0")]))
+    engine = Engine(the_rules())
+    engine.add([*scanned.matches, *scanned.observed], [*alive_every("worker", "n1", 0, 585), *steps(117, node="")])
+    engine.advance(at(585) + 3600 * NS_PER_S)
+    assert engine.verdicts()[-1].verdict == "finished"
+
+
 @pytest.mark.parametrize(("writes_until_s", "expected"), [(3000, []), (500, ["hung"])], ids=["serves", "is-silent"])
 def test_progress_without_step_numbers_that_stops_is_no_hang_while_other_lines_come(
     writes_until_s: int, expected: list[str]

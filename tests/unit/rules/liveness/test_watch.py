@@ -419,6 +419,15 @@ def test_a_job_that_has_ended_is_only_recorded(engine: Engine, rule: str, expect
     assert verdicts(engine) == [(expected, "", None, 590)]
 
 
+@pytest.mark.parametrize(("last_s", "expected"), [(605, ["cancelled"]), (700, ["cancelled", "hung"])])
+def test_a_step_that_was_under_way_when_its_job_ended_does_not_revive_it(
+    engine: Engine, last_s: int, expected: list[str]
+) -> None:
+    engine.add([a_match("slurm.cancelled", 590, "n1", "A")])
+    run(engine, [*steps(117), a_step(118, last_s)], 5000)
+    assert [verdict for verdict, *_ in verdicts(engine)] == expected
+
+
 @pytest.mark.parametrize("rule", ["slurm.time_limit", "elastic.worker_failed"])
 def test_a_job_that_failed_was_not_cancelled(engine: Engine, rule: str) -> None:
     engine.add([a_match(rule, 590, "n1", "A")])
