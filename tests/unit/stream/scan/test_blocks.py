@@ -213,8 +213,36 @@ def test_a_failure_after_an_ignored_exception_is_found() -> None:
 
 
 def test_an_exception_in_a_thread_is_a_failure() -> None:
-    lines = ["Exception in thread Thread-4 (_pin_memory_loop):", *FRAMES, CONNECTION_RESET]
+    lines = ["Exception in thread Thread-4 (save_async):", *FRAMES, CONNECTION_RESET]
     assert [match.rule for match in a_scanner().scan(a_text(lines)).matches] == ["network.connection_reset"]
+
+
+IN_READ = ["Traceback (most recent call last):", '  File "/w/read.py", line 88, in read', "    open(path)"]
+CAPTURED = "----------------------------- Captured stderr call -----------------------------"
+PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 12%]"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["Exception in thread Thread-4 (_pin_memory_loop):", *FRAMES, CONNECTION_RESET], id="pin-memory"),
+        pytest.param([CAPTURED, *IN_READ, OOM, PASSED], id="pytest"),
+        pytest.param(
+            ["=== generated samples (step 577) ===", f"A: {OOM} means", "=== end of samples ==="], id="samples"
+        ),
+        pytest.param(
+            ["2026-03-02 09:00:53,110 ERROR decode: sample 8 is broken, skipped", *IN_READ, OOM], id="skipped"
+        ),
+        pytest.param(
+            ["2026-03-02 09:00:53,110 WARNING autotune: batch 16 does not fit, trying 8", OOM], id="tries-less"
+        ),
+        pytest.param(
+            ["09:00:53 WARNING reward: sandbox run of sample 8 failed: exit=139 Segmentation fault"], id="sandbox"
+        ),
+    ],
+)
+def test_what_a_program_caught_tested_or_quoted_is_no_failure(lines: list[str]) -> None:
+    assert a_scanner().scan(a_text([*lines, "step 8"])).matches == []
 
 
 def test_failures_between_two_fences_are_not_reported() -> None:
