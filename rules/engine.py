@@ -481,10 +481,12 @@ class Engine:
         step, step_ns = (before.written_last_step, before.last_step_ns) if before else (None, 0)
         effect = liveness.process(heartbeat)
         self._on_verdicts(effect.verdicts)
-        if effect.is_further:
-            self._detect(step_signal(heartbeat, None if effect.is_new_attempt else step, step_ns))
-        if effect.is_further and liveness.is_recovering(heartbeat.cluster, heartbeat.job, heartbeat.node):
-            self._mark_changed(self._state.lifecycle.on_step(heartbeat, effect.is_new_attempt, self._attempt_of))
+        if not effect.is_further:
+            return
+        self._detect(step_signal(heartbeat, None if effect.is_new_attempt else step, step_ns))
+        is_recovering = liveness.is_recovering(heartbeat.cluster, heartbeat.job, heartbeat.node)
+        on_step = self._state.lifecycle.on_step
+        self._mark_changed(on_step(heartbeat, effect.is_new_attempt, is_recovering, self._attempt_of))
 
     def _on_verdicts(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:

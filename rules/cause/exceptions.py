@@ -15,6 +15,8 @@ _CELL: Final = re.compile(r"\bCell In ?\[\d{1,6}\], line \d|^(?:Input )?In \[\d{
 _JOB_OF_A_SHELL: Final = re.compile(
     r"\[\d{1,4}\][+-]? {1,3}(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Exit \d)"
 )
+_TEST: Final = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+_test)\.py$")
+_IMPORT: Final = "import-error"
 _MODULE: Final = "<module>"
 
 
@@ -24,14 +26,17 @@ def is_uncaught(signal: Signal) -> bool:
     `_distributed_excepthook` of PyTorch names the rank before each line, behind what launchers and shippers add.
     Any other traceback begins at the module that was run, or in `runpy`; that of an exception which a function
     caught begins in this function. Python writes the whole path of the module that it was started with: another one
-    is of code that the program runs, as a model's answer.
+    is of code that the program runs, as a model's answer. A module that imports what is missing may catch that itself,
+    and print it with no other frame.
     """
     is_of_python = signal.failure_class == "python-exception" or bool(signal.block)
     if is_of_python and _UNCAUGHT.search(signal.text):
         return True
     first = _first_frame(signal)
-    is_of_program = first is not None and first["function"] == _MODULE and first["path"].startswith("/")
-    return is_of_program or (first is not None and first["path"] == "<frozen runpy>")
+    if first is None or _may_be_caught_by_its_module(signal):
+        return False
+    is_of_program = first["function"] == _MODULE and first["path"].startswith("/")
+    return is_of_program or first["path"] == "<frozen runpy>"
 
 
 def is_of_a_shell(signal: Signal) -> bool:
@@ -44,6 +49,12 @@ def is_of_a_shell(signal: Signal) -> bool:
     return is_typed or bool(_JOB_OF_A_SHELL.match(signal.text)) or any(map(_CELL.search, signal.block))
 
 
+def is_of_a_test(signal: Signal) -> bool:
+    """Whether a test raised it, or called what did, as pytest finds tests by their names."""
+    first = _first_frame(signal)
+    return first is not None and bool(_TEST.search(first["path"])) and first["function"].startswith("test")
+
+
 def is_an_end(signal: Signal) -> bool:
     """Whether it reports that a process or the job has ended."""
     ends_its_process = signal.failure_class in vocabulary().ends_its_process or is_uncaught(signal)
@@ -53,6 +64,10 @@ def is_an_end(signal: Signal) -> bool:
 def is_caught(signal: Signal) -> bool:
     """Whether it is an exception that a function caught, and printed."""
     return _first_frame(signal) is not None and not is_uncaught(signal)
+
+
+def _may_be_caught_by_its_module(signal: Signal) -> bool:
+    return signal.failure_class == _IMPORT and sum(map(bool, map(_FIRST_FRAME.search, signal.block))) == 1
 
 
 def _first_frame(signal: Signal) -> re.Match[str] | None:

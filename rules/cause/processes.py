@@ -45,8 +45,8 @@ _OF_THE_NODE: Final = re.compile(
 )
 """Programs that hang where the node itself has trouble: threads of the kernel, and those that run the node."""
 
-_LOGIN_SESSION: Final = re.compile(r"/user\.slice/user-\d{1,10}\.slice/session-\w{1,12}\.scope")
-"""What a person started who logged in (systemd-logind), where a scheduler runs the jobs."""
+_SESSION: Final = "/user.slice/"
+"""The cgroup of what people start in a shell on the node."""
 
 _SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
 
@@ -80,16 +80,19 @@ def foreign(signal: Signal) -> Signal:
 
 
 def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
-    """Whether its cgroup is another job's or a person's, or neither its name nor its process id is known of a job."""
+    """Whether its cgroup is another job's or a session where Slurm runs jobs, or neither its name nor its process id is
+    known of a job.
+    """
     comm = signal.fields.get("comm", "")
     if not comm or (signal.failure_class == "hung-task" and _OF_THE_NODE.match(comm)):
         return False
-    if jobs and (owner := _SLURM_JOB.search(signal.fields.get("cgroup", ""))):
+    cgroup = signal.fields.get("cgroup", "")
+    if jobs and (owner := _SLURM_JOB.search(cgroup)):
         return owner[1] not in jobs
     pids = {pid for job in jobs for pid in pids_of(signal.cluster, job, signal.node)}
     if _pid(signal) in pids:
         return False
-    if _LOGIN_SESSION.match(signal.fields.get("cgroup", "")) and all(job[:1].isdigit() for job in jobs):
+    if cgroup.startswith(_SESSION) and any(job[:1].isdigit() for job in jobs):
         return True
     return not _OF_TRAINING.match(comm) or (_holds_a_gpu(signal) and min(pids, default=0) >= MIN_HOST_PID)
 

@@ -111,12 +111,15 @@ class Correlator(msgspec.Struct):
         jobs = self.jobs_of(signal)
         dropped = self._record_end(signal, jobs)
         found = self._homes(signal, jobs, relations)
-        if signal.job and _is_error(signal) and any(map(_is_ticket, found)) and is_soft(signal):
-            found = [incident for incident in found if not _is_ticket(incident)]
+        if any(map(_is_ticket, found)) and _is_error(signal) and is_soft(signal):
+            found = [incident for incident in found if not _is_kept_apart(signal, incident)]
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
                 return [*dropped, *self._add_late(late, signal, jobs)]
-            if not _opens(signal) or self._follows_an_end(signal, jobs):
+            if (opens := _opens(signal)) and self._follows_an_end(signal, jobs):
+                self.alone += 1
+                return dropped
+            if not opens:
                 self.alone += 1
                 self.unattached.add(signal, keys_of(signal, jobs))
                 return dropped
@@ -400,6 +403,11 @@ def _is_of_a_kernel(incident: IncidentState) -> bool:
 def _may_follow_a_cancellation(incident: IncidentState) -> bool:
     """Whether its errors may be those of programs that end because their job is cancelled."""
     return not any(vocabulary().family(name) in _NEVER_CANCELLED for name in incident.signals_by_class)
+
+
+def _is_kept_apart(signal: Signal, incident: IncidentState) -> bool:
+    """Whether a ticket would become a page by a program's error that its job may survive, or this one by a ticket's."""
+    return _is_ticket(incident) if signal.job else bool(incident.pending_until_ns)
 
 
 def _is_ticket(incident: IncidentState) -> bool:

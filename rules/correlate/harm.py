@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from epicenter.rules.cause.exceptions import is_of_a_shell
+from epicenter.rules.cause.exceptions import is_of_a_shell, is_of_a_test
 from epicenter.rules.cause.survival import breaks_its_node
-from epicenter.rules.correlate.pending import DELAYS, is_of_a_node, is_quoted, is_soft
+from epicenter.rules.correlate.pending import DELAYS, is_announced, is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -17,7 +17,7 @@ _OF_DEVICES: Final = ("cuda-ecc-error", "gpu-lost")
 _FAMILIES_OF_PROGRAMS: Final = ("memory", "cuda", "environment")
 _OF_PROGRAMS: Final = (
     *("python-exception", "import-error", "subprocess-fail", "signal-kill", "sigabrt", "sigbus", "sigkill", "segfault"),
-    *("unknown-death", "slurm-exit-nonzero", "k8s-evicted", "k8s-crashloop"),
+    *("unknown-death", "slurm-exit-nonzero", "k8s-evicted", "k8s-crashloop", "k8s-oomkilled"),
 )
 
 
@@ -26,12 +26,16 @@ def hurts_a_job(incident: IncidentState, established: Collection[str] | None) ->
 
     What ends a single program of a user hurts none of the `established` jobs; None means that every job is one.
     """
-    is_of_none = established is not None and incident.jobs.isdisjoint(established)
     return any(
         signal.severity in ERRORS
-        and not (is_harmless(signal, incident.jobs) or (is_of_none and _is_of_a_program(signal)))
+        and not is_harmless(signal, incident.jobs)
+        and not (_is_of_a_program(signal) and _is_of_none(established, incident.jobs_of(signal)))
         for signal in incident.signals()
     )
+
+
+def _is_of_none(established: Collection[str] | None, jobs: Collection[str]) -> bool:
+    return established is not None and not any(job in established for job in jobs)
 
 
 def is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
@@ -41,7 +45,8 @@ def is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
     is_of_no_pod = signal.failure_class in DELAYS and not signal.job
     is_boot = signal.failure_class == REBOOT_CLASS and not jobs
     is_survivable = is_of_node_only and is_soft(signal)
-    return is_intended or is_of_no_pod or is_boot or is_survivable or is_quoted(signal) or is_of_a_shell(signal)
+    is_not_of_a_job = is_quoted(signal) or is_of_a_shell(signal) or is_of_a_test(signal)
+    return is_intended or is_of_no_pod or is_boot or is_not_of_a_job or is_announced(signal) or is_survivable
 
 
 def _is_of_a_program(signal: Signal) -> bool:

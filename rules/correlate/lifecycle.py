@@ -73,10 +73,13 @@ class Lifecycle(msgspec.Struct):
                 self._set_timer(incident, reports_within)
         return changed
 
-    def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
+    def on_step(
+        self, heartbeat: Step | Advanced, is_restart: bool, is_recovering: bool, attempt_of: AttemptOf
+    ) -> list[IncidentState]:
         """A job advanced: resolve and return the incidents that this ends. A step from before one came late.
 
-        That a job survived a pending error is shown by steps so much later that clocks don't matter.
+        That a job survived a pending error is shown by steps so much later that clocks don't matter. A job that a
+        straggler holds back recovers from nothing, but survives what is pending.
         """
         over, key = [], f"{JOB}/{heartbeat.cluster}/{heartbeat.job}"
         if is_restart:
@@ -84,7 +87,8 @@ class Lifecycle(msgspec.Struct):
         for incident_id in list(self.correlator.by_key.get(key, ())):
             incident = self.correlator.open[incident_id]
             clocks_ns = CLOCK_SKEW_NS if incident.pending_until_ns else 0
-            if heartbeat.event_time_ns < incident.first_onset_ns + clocks_ns:
+            counts = is_recovering or incident.pending_until_ns
+            if heartbeat.event_time_ns < incident.first_onset_ns + clocks_ns or not counts:
                 continue
             incident.steps_since[heartbeat.job] = incident.steps_since.get(heartbeat.job, 0) + 1
             incident.is_restarted |= is_restart

@@ -61,9 +61,15 @@ def is_in_passing(signal: Signal) -> bool:
     """Whether a program reports it and means to continue: as a warning, before it tries again; or as the end of any
     program that a script runs.
     """
-    is_of_any = signal.failure_class in _OF_ANY_PROCESS
-    is_reported = is_of_any or is_called_a_warning(signal) or _is_tried_again(signal.text)
-    return is_quoted(signal) or (is_reported and _is_of_a_job(signal))
+    is_of_any = signal.failure_class in _OF_ANY_PROCESS and _is_of_a_job(signal)
+    return is_of_any or is_quoted(signal) or is_announced(signal)
+
+
+def is_announced(signal: Signal) -> bool:
+    """Whether a program reports it as a warning, or before it tries again: if it ends nevertheless, another line or its
+    silence says so.
+    """
+    return _is_of_a_job(signal) and (is_called_a_warning(signal) or _is_tried_again(signal.text))
 
 
 def is_quoted(signal: Signal) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from msgspec import structs
 
 from epicenter.rules.cause.context import IncidentContext
@@ -12,6 +14,7 @@ from epicenter.rules.liveness.mute import mute_nodes
 from epicenter.rules.liveness.state import job_key, node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams
 from epicenter.rules.liveness.watch import LivenessWatch
+from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.placement import Placement
 
@@ -71,7 +74,8 @@ def _has_several_jobs(incident: IncidentState, placement: Placement, liveness: L
     """Whether jobs are known by name, so that an error is of one of them or of no job."""
     of_nodes = (liveness.jobs.get(job_key(incident.cluster, "", node)) for node in incident.nodes)
     trains_unnamed = not incident.jobs and any(watch.is_established for watch in of_nodes if watch)
-    return len(placement.by_job) > 1 and not trains_unnamed
+    named = (job for watch in liveness.jobs.values() if is_named_job(job := watch.progress.job))
+    return not trains_unnamed and (len(placement.by_job) > 1 or len(set(islice(named, 2))) > 1)
 
 
 def _established(incident: IncidentState, liveness: LivenessWatch) -> set[str]:

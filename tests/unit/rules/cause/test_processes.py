@@ -75,6 +75,12 @@ def test_a_process_in_the_cgroup_of_a_job_is_foreign_where_others_are_known(jobs
     assert owned(killed, jobs).is_foreign is is_foreign
 
 
+@pytest.mark.parametrize(("jobs", "is_foreign"), [({"99"}, True), ({"log:train"}, False), (set(), False)], ids=str)
+def test_a_process_of_a_session_is_foreign_where_slurm_runs_jobs(jobs: set[str], is_foreign: bool) -> None:
+    killed = of_kernel("cgroup-oom-kill", "java", cgroup="/user.slice/user-1003.slice/session-4.scope")
+    assert owned(killed, jobs).is_foreign is is_foreign
+
+
 @pytest.mark.parametrize("logged", [{"A"}, {"B"}, set()], ids=["it", "another", "none"])
 @pytest.mark.parametrize("failure_class", ["k8s-evicted", "k8s-oomkilled", "k8s-crashloop"])
 def test_an_event_about_a_pod_is_foreign_if_its_job_never_logged(failure_class: str, logged: set[str]) -> None:

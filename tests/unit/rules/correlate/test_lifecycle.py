@@ -5,14 +5,15 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from epicenter.rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
+from epicenter.rules.correlate.attempts import Attempt
+from epicenter.rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS, STEPS_TO_RECOVER, Lifecycle
 from epicenter.rules.correlate.pending import HOLD_NS
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import a_scanner, at, batch, iso, the_rules
-from tests.support.signals import a_match, a_step, a_timeout, an_xid
+from tests.support.signals import a_match, a_signal, a_step, a_timeout, an_xid, related
 
 HOLD_S = HOLD_NS // NS_PER_S
 PACE_S = 5
@@ -52,6 +53,22 @@ def test_a_job_that_makes_two_steps_after_it_has_survived_it(engine: Engine) -> 
     engine.add([a_match("python.traceback", 60, "n1", "A")], [*steps(0, 11, 5), *steps(11, 2, 61)])
     assert engine.flush() == []
     assert engine.counts.signals == 1
+
+
+@pytest.mark.parametrize(("failure_class", "stays"), [("python-exception", False), ("elastic-worker-failed", True)])
+def test_a_job_that_a_slow_rank_holds_back_survives_what_is_pending_and_recovers_from_nothing(
+    failure_class: str, stays: bool
+) -> None:
+    lifecycle = Lifecycle()
+    lifecycle.on_signal(a_signal(failure_class, 100, "n1", "A", role="root"), related, lambda *_: 0)
+    for step in steps(21, STEPS_TO_RECOVER, 101):
+        lifecycle.on_step(
+            step,
+            is_restart=False,
+            is_recovering=False,
+            attempt_of=lambda state, _: Attempt(state.incident_id, 0, "", (), -1),
+        )
+    assert bool(lifecycle.correlator.open) is stays
 
 
 def test_steps_from_before_a_failure_that_come_late_do_not_show_that_the_job_survived_it(engine: Engine) -> None:

@@ -160,6 +160,7 @@ MODULE, RUNPY = '"/w/train.py", line 90, in <module>', '"<frozen runpy>", line 1
 MAIN, LOADER = '"/w/train.py", line 60, in main', '"/w/data.py", line 17, in fetch'
 ANSWER, RELATIVE = '"<string>", line 4, in <module>', '"solution.py", line 4, in <module>'
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+MISSING = "ModuleNotFoundError: No module named 'fused_kernels'"
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,8 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
         pytest.param(traceback(RELATIVE, MAIN), "python-exception", False, id="relative-path"),
         pytest.param(traceback(MODULE, MAIN, last=OOM), "oom-gpu", True, id="another-class"),
         pytest.param(traceback(LOADER, last=OOM), "oom-gpu", False, id="another-class-in-a-function"),
+        pytest.param(traceback(MODULE, last=MISSING), "import-error", False, id="import-that-its-module-may-catch"),
+        pytest.param(traceback(MODULE, LOADER, last=MISSING), "import-error", True, id="import-of-a-module"),
     ],
 )
 def test_an_exception_is_uncaught_if_its_traceback_begins_at_the_module(
