@@ -333,9 +333,8 @@ class Engine:
         if spec.compared:
             correlator.placement.facts.record(signal, spec.compared)
         if signal.rule == POD_STOPPED_RULE:
-            self._state.liveness.process(
-                PhaseBegan(signal.event_time_ns, signal.cluster, signal.job, signal.node, phase=EXIT)
-            )
+            who = signal.event_time_ns, signal.cluster, signal.job, signal.node
+            self._state.liveness.process(PhaseBegan(*who, phase=EXIT, source=signal.source))
         if signal.rule == POD_ASSIGNED_RULE:
             self._on_assigned_pod(signal)
         if signal.rule == HANDLED_RULE:

@@ -44,12 +44,14 @@ def test_a_job_hangs_that_trained_on_after_the_summary_of_a_run() -> None:
     assert engine.advance(at(585) + 3600 * NS_PER_S) != []
 
 
-def stopped(second: float, pod: str) -> bytes:
+def stopped(
+    second: float, pod: str, reason: str = "Killing", message: str = "Stopping container pytorch", node: str = "n1"
+) -> bytes:
     """The kubelet's Event as Vector ships it."""
     about = {"kind": "Pod", "namespace": "ml", "name": pod}
     time = f"{iso(second)[:19]}Z"
-    fields = {"reason": "Killing", "message": "Stopping container pytorch", "involvedObject": about}
-    more = {"metadata": {"name": pod}, "source": {"component": "kubelet", "host": "n1"}, "lastTimestamp": time}
+    fields = {"reason": reason, "message": message, "involvedObject": about}
+    more = {"metadata": {"name": pod}, "source": {"component": "kubelet", "host": node}, "lastTimestamp": time}
     return orjson.dumps(fields | more | {"type": "Normal"})
 
 
@@ -60,6 +62,20 @@ def test_a_job_whose_pod_kubernetes_stops_has_not_hung(pod: str, expected: str) 
     engine.add([*scanned.matches, *scanned.observed], steps(117))
     engine.advance(at(585) + 3600 * NS_PER_S)
     assert engine.verdicts()[-1].verdict == expected
+
+
+def test_pods_that_kubernetes_stops_without_a_line_of_theirs_are_no_job() -> None:
+    low = "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 8388195Ki."
+    events = [
+        stopped(5, "etl-nightly-57404", "Evicted", low, "n1"),
+        stopped(6, "etl-nightly-57404", node="n1"),
+        stopped(65, "etl-nightly-cc822", "Evicted", low, "n2"),
+        stopped(66, "etl-nightly-cc822", node="n2"),
+    ]
+    scanned = a_scanner().scan(batch(events))
+    engine = Engine(the_rules())
+    engine.add([*scanned.matches, *scanned.observed], [*steps(17), *alive_every("worker", "n3", 0, 85, job="B")])
+    assert {incident.severity for incident in engine.flush()} <= {"warning"}
 
 
 def test_a_job_whose_pods_kubernetes_stops_has_not_hung_if_its_steps_name_no_node() -> None:
