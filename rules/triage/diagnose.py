@@ -81,7 +81,7 @@ def _gap(assessment: Assessment) -> str:
     waited_s = max(0, as_of_ns - steps.last_time_ns) / NS_PER_S
     return (
         f"the last step is {steps.last}, at {about}{iso_from_ns(steps.last_time_ns)[:19]}Z; "
-        f"{waited_s:.0f} s later, {about}{expected} was expected"
+        f"{int(waited_s)} s later, {about}{expected} was expected"
     )
 
 
