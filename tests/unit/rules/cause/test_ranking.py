@@ -93,7 +93,7 @@ def test_what_a_kernel_reports_after_a_job_s_error_counts_if_it_explains_a_later
     assert ReasonKind.AFTERWARDS not in [reason.kind for reason in of_broken.reasons]
 
 
-def test_what_a_kernel_reports_after_a_job_s_error_is_not_why_the_job_stands_still() -> None:
+def test_what_a_kernel_reports_after_a_job_s_error_is_not_why_the_job_has_stopped() -> None:
     later = a_signal("nic-tx-timeout", 300, "n2", **XID)
     found = ranked(FAILED, later, a_signal("hang", 700, "", "A", onset=99))
     (of_later,) = [candidate for candidate in found if candidate.signal is later]

@@ -53,7 +53,7 @@ def test_a_failure_after_which_its_job_stops_opens_an_incident(engine: Engine, r
         pytest.param("", "segfault", id="the-line-names-no-collective"),
     ],
 )
-def test_what_came_long_before_the_wait_that_ranks_report_did_not_stop_their_job(
+def test_what_is_long_before_the_wait_that_ranks_report_did_not_stop_their_job(
     engine: Engine, collective: str, cause: str
 ) -> None:
     crash = a_match("kernel.segfault", 100, "n1", fields={"comm": "python3", "pid": "41220"})

@@ -55,7 +55,7 @@ def test_an_error_without_a_time_was_written_when_its_job_failed(others: list[Ma
 
 
 @pytest.mark.parametrize(("attempt", "second"), [pytest.param(0, 500, id="first"), pytest.param(1, 800, id="second")])
-def test_an_error_of_torchrun_s_second_attempt_came_after_the_first_had_ended_on_its_node(
+def test_an_error_of_torchrun_s_second_attempt_is_after_the_end_of_the_first_on_its_node(
     attempt: int, second: int
 ) -> None:
     event = structs.replace(error().event, event_time_ns=order_ns(7), log=f"/logs/A/n1/attempt_{attempt}/3/stderr.log")

@@ -144,7 +144,7 @@ def test_the_others_wait_for_the_only_node_that_reports_no_timeout(
         pytest.param((), "", id="none"),
     ],
 )
-def test_of_ranks_that_waited_the_one_that_its_launcher_had_to_kill_was_stuck(
+def test_of_ranks_that_waited_the_one_that_its_launcher_had_to_kill_is_the_culprit(
     killed: tuple[str, ...], node: str
 ) -> None:
     state = IncidentState("00000000000000a1", "default")
