@@ -1,4 +1,5 @@
-"""Lines that came out of a log store: Loki (`logcli -o jsonl`), Google Cloud Logging, Amazon CloudWatch.
+"""Lines that came out of a log store: Loki (`logcli -o jsonl`), Google Cloud Logging, Amazon CloudWatch; Events of a
+watch.
 
 An export wraps the line once more. Its own fields say who wrote the line, in the words of the store.
 """
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from epicenter.ingest.parse.kube_event import cluster_event
 from epicenter.ingest.parse.node_names import is_node_name
 
 _SCRAPE_JOB = re.compile(
@@ -39,6 +41,9 @@ _JOB_OF_GROUP: Final = re.compile(r"/(?:train(?:ing)?|jobs?)/(?!job$)(?P<job>[^/
 
 _RANK_OF_STREAM: Final = re.compile(r"rank[-_]?(\d{1,7})", re.ASCII)
 
+_OF_A_WATCH: Final = ("event", "object")
+"""Where eventrouter and a watch of the API server (`kubectl get events --watch -o json`) put the Event."""
+
 _TEXTS_OF_GOOGLE = ("MESSAGE", "message", "log", "msg")
 
 
@@ -50,7 +55,12 @@ def unwrapped(fields: dict[str, Any]) -> dict[str, Any]:
         return _with_inner(_of_google(fields), "message")
     if "line" in fields and isinstance(fields.get("labels"), dict):
         return _with_inner(_of_loki(fields), "message")
-    return fields
+    return next((fields | inner for name in _OF_A_WATCH if (inner := _event_in(fields, name))), fields)
+
+
+def _event_in(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    inner = fields.get(name)
+    return inner if isinstance(inner, dict) and cluster_event(inner) else {}
 
 
 def _of_loki(fields: dict[str, Any]) -> dict[str, Any]:

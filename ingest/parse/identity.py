@@ -48,7 +48,7 @@ _RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
 _POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
 _SOURCE_FIELDS = (
     *("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER"),
-    *("programname", "syslogtag", "appname", "ident", "transport", "syslog_identifier", "unit"),
+    *("programname", "syslogtag", "appname", "ident", "unit"),
 )
 _SOURCES = {
     "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|(?:im)?kmsg|imklog)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),

@@ -7,6 +7,7 @@ from typing import Final
 
 from epicenter.rules.cause.exceptions import is_of_a_shell, is_of_a_test
 from epicenter.rules.cause.survival import breaks_its_node
+from epicenter.rules.correlate.keys import is_node_wide
 from epicenter.rules.correlate.pending import DELAYS, is_announced, is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.signals import ERRORS, Signal
@@ -24,11 +25,14 @@ _OF_PROGRAMS: Final = (
 def hurts_a_job(incident: IncidentState, established: Collection[str] | None) -> bool:
     """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots.
 
-    What ends a single program of a user hurts none of the `established` jobs; None means that every job is one.
+    What ends a single program of a user hurts none of the `established` jobs; None means that every job is one. Where
+    several jobs are known, a broken node on which none of them runs hurts none.
     """
+    is_idle = established is not None and not incident.jobs
     return any(
         signal.severity in ERRORS
         and not is_harmless(signal, incident.jobs)
+        and not (is_idle and signal.node and is_node_wide(signal))
         and not (_is_of_a_program(signal) and _is_of_none(established, incident.jobs_of(signal)))
         for signal in incident.signals()
     )

@@ -9,7 +9,7 @@ import pytest
 
 from epicenter.ingest.parse.envelope import parse, stated_time
 from epicenter.rules.model.records import LogEvent
-from tests.support.logs import a_scanner, at, batch, fluent_bit, record, vector
+from tests.support.logs import a_scanner, at, batch, fluent_bit, iso, record, vector
 
 POD = {"kind": "Pod", "namespace": "ml", "name": "run7-worker-3", "uid": "4e0b7f52", "apiVersion": "v1"}
 NODE = {"kind": "Node", "name": "n4", "uid": "n4"}
@@ -87,6 +87,14 @@ def test_an_event_that_an_exporter_prints_has_the_time_of_the_envelope(shipped: 
 def test_a_rule_finds_an_event_that_an_exporter_prints() -> None:
     (match,) = a_scanner().scan(batch([vector("mgmt", 605, printed())])).matches
     assert (match.rule, *who(match.event)) == ("k8s.evicted", "kubernetes", "n4", "run7-worker-3", "")
+
+
+@pytest.mark.parametrize("name", ["event", "object"])
+def test_an_event_of_a_watch_is_the_event_in_it(name: str) -> None:
+    event = {"involvedObject": NODE, "reason": "NodeNotReady", "message": "Node n4 status is now: NodeNotReady"}
+    value = orjson.dumps({"@timestamp": iso(5), "verb": "ADDED", name: event | {"source": {}}})
+    found = parse(record(value), "default").event
+    assert (found.source, found.node, found.text) == ("kubernetes", "n4", event["message"])
 
 
 @pytest.mark.parametrize("of_object", ["involvedObject", "regarding"])

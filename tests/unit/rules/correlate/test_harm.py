@@ -24,7 +24,9 @@ def incident_of(*signals: Signal) -> IncidentState:
     return incident
 
 
-@pytest.mark.parametrize(("established", "pages"), [({"A"}, False), ({"A", "B"}, True), (None, True)], ids=str)
+@pytest.mark.parametrize(
+    ("established", "pages"), [({"A"}, False), ({"A", "B"}, True), (None, True)], ids=["other", "both", "every"]
+)
 def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
     established: set[str] | None, pages: bool
 ) -> None:
