@@ -24,6 +24,9 @@ SNAPSHOT_AFTER = 132
 BLAMED_ON_A_SURVIVED_ERROR = "b2e5cf457bbbbfbe"
 """A hang that version 0.1 blamed on an exception sixteen minutes and many steps earlier."""
 
+REDEFINED = ("k8s.unschedulable_for_long",)
+"""Windows whose definition has changed since: they begin anew."""
+
 Outcome = tuple[list[Incident], StoreMessage]
 
 
@@ -68,6 +71,8 @@ def test_all_that_a_snapshot_holds_is_in_the_next_one(snapshot: bytes) -> None:
     new = msgspec.msgpack.decode(PartitionCorrelator(the_rules(), LATENESS_NS, snapshot).snapshot())
     engines = msgspec.msgpack.decode(new.pop("engine")), msgspec.msgpack.decode(old.pop("engine"))
     assert holds(new, old)
+    for name in REDEFINED:
+        del engines[1]["detectors"]["shapes"][name]
     for name, value in engines[1].items():
         assert holds(engines[0][name], value), name
 

@@ -87,7 +87,7 @@ def test_a_job_that_was_requeued_is_a_straggler_when_it_is_slow_after_that(engin
     assert [incident.verdict for incident in engine.advance(at(1500)) if incident.status == "open"] == ["straggler"]
 
 
-def test_an_error_that_stays_and_comes_again_is_told_at_its_new_time(engine: Engine) -> None:
+def test_an_error_that_stays_and_comes_again_has_its_new_time(engine: Engine) -> None:
     failures = [an_xid(48, second, "n1") for second in (500, 1000)]
     failures += [a_match("nccl.remote_error", second, "n1", "A") for second in (503, 1003)]
     engine.add(failures, [*steps(100), *steps(60, first=80, start_s=700), alive(0, "A", "n1")])

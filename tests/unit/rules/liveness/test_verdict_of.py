@@ -36,5 +36,5 @@ def test_a_cause_that_kills_its_process_or_node_has_that_verdict(also: Signal, v
     ],
     ids=["launch", "node", "image", "limit"],
 )
-def test_a_cause_says_how_its_job_ended(cause: Signal, verdict: str) -> None:
+def test_a_cause_implies_how_its_job_ended(cause: Signal, verdict: str) -> None:
     assert verdict_of([cause]) == verdict

@@ -210,7 +210,7 @@ def test_ranks_of_one_node_that_compute_for_longer_explain_slow_steps(
     assert places == ([place] if place else [])
 
 
-def test_a_slow_rank_that_no_line_names_is_told_by_its_node(engine: Engine) -> None:
+def test_a_slow_rank_that_no_line_names_is_known_by_its_node(engine: Engine) -> None:
     of_ranks = computing(ALL_SLOWER, [6], SLOW_S)
     unnamed = [replace(step, rank=None, node=f"n{step.rank // 2}") for step in of_ranks if step.rank is not None]
     (found,) = run(engine, unnamed, 117 * 5 + 340)

@@ -267,7 +267,7 @@ def test_a_cut_log_in_a_folder_of_all_nodes_is_only_that_of_its_job(tmp_path: Pa
     write_log(tmp_path / "a.log", [*steps(0, 60), TRACEBACK, OOM])
     (tmp_path / "b.log.gz").write_bytes(_cut(steps(0, 60)))
     reports = reports_at(str(tmp_path), tmp_path, JobReader(the_rules(), "default"), Circumstances(), [])
-    assert [(report.name, len(report.faults)) for report in reports] == [("log:a", 0), ("log:b.log.gz", 1)]
+    assert [(report.name, len(report.faults)) for report in reports] == [("log:a", 0), ("log:b", 1)]
 
 
 UNUSUAL: dict[str, tuple[bytes, str, str | None]] = {
