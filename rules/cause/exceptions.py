@@ -16,6 +16,7 @@ _JOB_OF_A_SHELL: Final = re.compile(
     r"\[\d{1,4}\][+-]? {1,3}(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Exit \d)"
 )
 _TEST: Final = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+_test)\.py$")
+_TEST_OF_WAITING: Final = re.compile(r"Timeout\(ms\)=\d{1,4}\)")
 _IMPORT: Final = "import-error"
 _MODULE: Final = "<module>"
 
@@ -50,7 +51,11 @@ def is_of_a_shell(signal: Signal) -> bool:
 
 
 def is_of_a_test(signal: Signal) -> bool:
-    """Whether a test raised it, or called what did, as pytest finds tests by their names."""
+    """Whether a test raised it, or called what did, as pytest finds tests by their names; or whether its peers had less
+    than ten seconds, where jobs give them minutes.
+    """
+    if signal.failure_class == "nccl-timeout" and _TEST_OF_WAITING.search(signal.text):
+        return True
     first = _first_frame(signal)
     return first is not None and bool(_TEST.search(first["path"])) and first["function"].startswith("test")
 
