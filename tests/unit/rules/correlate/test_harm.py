@@ -40,7 +40,9 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
     [
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_TEST), True, id="test"),
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_READER), False, id="reader"),
-        pytest.param(a_signal("nccl-timeout", 5, job="A", text="Timeout(ms)=5000) ran for 5020"), True, id="short-wait"),
+        pytest.param(
+            a_signal("nccl-timeout", 5, job="A", text="Timeout(ms)=5000) ran for 5020"), True, id="short-wait"
+        ),
         pytest.param(a_signal("nccl-timeout", 5, job="A", text="Timeout(ms)=60000) ran for 60020"), False, id="wait"),
         pytest.param(
             a_signal("dataloader-worker-died", 5, job="A", position=LINE, text="worker exited (restart 1 of 10)"),
