@@ -219,7 +219,7 @@ class Engine:
                 if time_ns > due_ns:
                     self._waiting.delay(due, time_ns)
                     continue
-                arrived = at(arrived, time_ns)
+                arrived = at(arrived, time_ns) if ahead_ns < 0 or type(arrived) is Match else arrived
             if type(arrived) is Match:
                 self._on_match(arrived)
             elif type(arrived) is RankPlacement:

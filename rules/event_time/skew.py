@@ -1,6 +1,7 @@
 """How far the nodes' clocks differ, learnt from what all nodes of a job do at once: steps, and the end of start-up.
 
-What a node logs is processed by the clock of most nodes as soon as its own is known to be far off.
+What a node logs is processed by the clock of most nodes as soon as its own is known to be far off. Only steps and signs
+of life of a clock that is ahead keep their time: they come late, and would look like a pause.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class ClockSkew(msgspec.Struct):
     starting: set[str] = set()
 
     def record_step(self, job: str, node: str, step: int, time_ns: int) -> None:
-        """Record a node's step of a job (`cluster/job`, `cluster/node`), at its corrected time; the first report of a
-        step counts.
+        """Record a node's step of a job (`cluster/job`, `cluster/node`); the first report of a step counts.
+
+        The time is the corrected one where the node's clock is behind.
         """
         current = self.rounds.get(job)
         if current is None or step > current.step:
@@ -66,7 +68,7 @@ class ClockSkew(msgspec.Struct):
             if len(self.rounds) > MAX_KEPT_JOBS:
                 del self.rounds[next(iter(self.rounds))]
         if step == current.step:
-            current.reported_ns.setdefault(node, time_ns + self.ahead_ns.get(node, 0))
+            current.reported_ns.setdefault(node, time_ns + min(0, self.ahead_ns.get(node, 0)))
 
     def record_banner(self, job: str, banner: str, node: str, time_ns: int) -> None:
         """Record that a node of the job printed what all nodes print at once, at its own time; the first of a start

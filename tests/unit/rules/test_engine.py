@@ -131,6 +131,20 @@ def test_a_failure_that_a_clock_far_off_dates_wrongly_is_the_same_incident(off_s
     assert lost.event_time == "2026-03-02T09:10:55.000000000Z"
 
 
+@pytest.mark.parametrize("off_s", [-420, 420])
+def test_a_job_whose_steps_come_from_a_clock_far_off_does_not_hang(engine: Engine, off_s: int) -> None:
+    of_nodes = {"n1": off_s, "n2": 0, "n3": 0, "n4": 0}
+    banners = [
+        RankPlacement(at(500 + seconds), "default", "A", node, moment="Init COMPLETE")
+        for node, seconds in of_nodes.items()
+    ]
+    reported = [a_step(number, 505 + off_s + 5 * number, "A", "n1") for number in range(300)]
+    signs = [alive(500 + 20 * number, "A", node) for node in ("n2", "n3", "n4") for number in range(75)]
+    engine.add([], [*reported, *signs], banners)
+    assert engine.advance(at(505 + 1500 + min(0, off_s))) == []
+    assert engine.verdicts() == []
+
+
 def test_an_engine_that_is_snapshotted_corrects_clocks_as_one_that_is_not() -> None:
     nodes = {"n1": 0.0, "n2": 0.0, "n3": -420.0, "n4": 0.0}
     whole, cut = Engine(the_rules()), Engine(the_rules())

@@ -12,7 +12,8 @@ def with_steps(skew: ClockSkew, ahead_s: dict[str, float], steps: int, first: in
     for step in range(first, first + steps):
         for node, seconds in ahead_s.items():
             logged_ns = round((5 * step + seconds) * NS_PER_S)
-            skew.record_step("c/A", f"c/{node}", step, logged_ns - skew.ahead_ns.get(f"c/{node}", 0))
+            behind_ns = min(0, skew.ahead_ns.get(f"c/{node}", 0))
+            skew.record_step("c/A", f"c/{node}", step, logged_ns - behind_ns)
     return skew
 
 
