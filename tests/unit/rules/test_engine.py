@@ -132,7 +132,7 @@ def test_a_failure_that_a_clock_far_off_dates_wrongly_is_the_same_incident(off_s
 
 
 @pytest.mark.parametrize(("off_s", "last_s"), [(-420, 1585), (420, 2005)])
-def test_a_job_whose_steps_come_from_a_clock_far_off_goes_on(engine: Engine, off_s: int, last_s: int) -> None:
+def test_the_newest_step_by_a_clock_that_is_ahead_keeps_its_time(engine: Engine, off_s: int, last_s: int) -> None:
     of_nodes = {"n1": off_s, "n2": 0, "n3": 0, "n4": 0}
     banners = [
         RankPlacement(at(500 + seconds), "default", "A", node, moment="Init COMPLETE")
