@@ -52,7 +52,7 @@ def test_the_demo_finds_the_cause_and_its_page_stays_until_it_is_stopped(tmp_pat
 def test_a_demo_stopped_before_its_end_is_no_success(tmp_path: Path) -> None:
     log = tmp_path / "stderr"
     with log.open("w") as stderr:
-        command = [*EPICENTER, "demo", "--nodes", "16", "--fault", "hang", "--folder", str(tmp_path / "demo")]
+        command = [*EPICENTER, "demo", "--nodes", "512", "--fault", "hang", "--folder", str(tmp_path / "demo")]
         demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
     try:
         eventually(lambda: "incidents: " in log.read_text(), PATIENCE_S, "the page of the demo")
