@@ -9,7 +9,7 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from time import sleep, time_ns
@@ -142,6 +142,10 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, ke
         return demo.is_right
 
 
+class _GaveUpError(Exception):
+    """A signal came: nothing more is written."""
+
+
 class _Demo:
     """The cluster writes, the run follows; then the page stays open if wanted."""
 
@@ -178,8 +182,13 @@ class _Demo:
                 await asyncio.to_thread(writer.join)
 
     def _write(self, write: Callable[..., object], loop: asyncio.AbstractEventLoop) -> None:
-        write(wait=lambda length_s: self._gives_up.wait(length_s) and None)
+        with suppress(_GaveUpError):
+            write(wait=self._wait)
         loop.call_soon_threadsafe(self._has_written.set)
+
+    def _wait(self, length_s: float) -> None:
+        if self._gives_up.wait(length_s):
+            raise _GaveUpError
 
     async def _end(self, stays: bool) -> None:
         if not self._gives_up.is_set():
