@@ -428,10 +428,10 @@ class Engine:
 
     def _with_peer(self, signal: Signal) -> Signal:
         """With the node of the peer that it lost, if its address is known only by the node's name."""
-        peer = signal.fields.get(PEER_FIELD, "")
-        if not peer or PEER_NODE_FIELD in signal.fields:
+        fields = signal.fields
+        if PEER_FIELD not in fields or PEER_NODE_FIELD in fields:
             return signal
-        node = self._state.host_names.node_at(signal.cluster, peer.partition(":")[0])
+        node = self._state.host_names.node_at(signal.cluster, fields[PEER_FIELD].partition(":")[0])
         return msgspec.structs.replace(signal, fields=signal.fields | {PEER_NODE_FIELD: node}) if node else signal
 
     def _with_node(self, rank_placement: RankPlacement) -> RankPlacement:

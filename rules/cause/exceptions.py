@@ -8,6 +8,7 @@ from typing import Final
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
+_RANK: Final = "[rank"
 _UNCAUGHT: Final = re.compile(r"(?:^|[\s:>])\[rank\d{1,6}\]: \S")
 _FIRST_FRAME: Final = re.compile(r'File "(?P<path>[^"\n]+)", line \d+, in (?P<function>\S+)')
 _TYPED: Final = re.compile(r"<(?:stdin|ipython-input|python-input)|/tmp/ipykernel_\d")
@@ -31,7 +32,7 @@ def is_uncaught(signal: Signal) -> bool:
     and print it with no other frame.
     """
     is_of_python = signal.failure_class == "python-exception" or bool(signal.block)
-    if is_of_python and _UNCAUGHT.search(signal.text):
+    if is_of_python and _RANK in signal.text and _UNCAUGHT.search(signal.text):
         return True
     first = _first_frame(signal)
     if first is None or _may_be_caught_by_its_module(signal):

@@ -55,9 +55,10 @@ def is_outlasted(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
 
 def until_it_waited(span: TrainingSpan, signal: Signal) -> TrainingSpan:
     """The span of a job, at least until shortly before the wait that one of its signals states."""
-    states_wait = signal.onset_ns < signal.event_time_ns and signal.failure_class in REPORTING_CLASSES
+    if signal.onset_ns >= signal.event_time_ns or signal.failure_class not in REPORTING_CLASSES:
+        return span
     collective = signal.fields.get("seq", "")
-    if not (states_wait and collective.isdecimal() and int(collective) >= MIN_COLLECTIVES):
+    if not (collective.isdecimal() and int(collective) >= MIN_COLLECTIVES):
         return span
     return span._replace(until_ns=max(span.until_ns, signal.onset_ns - LONG_STEP_NS))
 

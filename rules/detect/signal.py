@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from epicenter.rules.model.records import LogEvent, Match, Position
@@ -11,7 +10,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 
 _DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
-_OF_SRUN = re.compile(r"\bsrun: (?:error|fatal): ")
+_OF_SRUN = "srun: "
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 _WRITER_FIELD = "own_host"
 """The host of the writer by its own words, for a line whose envelope names no node: in a pod it is the pod's name."""
@@ -62,7 +61,7 @@ def _is_reported_elsewhere(event: LogEvent, spec: RuleSpec) -> bool:
     happens on any node of its job.
     """
     is_of_a_job = event.source == "scheduler" and spec.entity == "job"
-    return is_of_a_job or spec.failure_class in _DECIDED_BY_A_SCHEDULER or _OF_SRUN.search(event.text) is not None
+    return is_of_a_job or spec.failure_class in _DECIDED_BY_A_SCHEDULER or _OF_SRUN in event.text
 
 
 def pci_address(text: str) -> str:
