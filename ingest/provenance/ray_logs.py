@@ -38,7 +38,7 @@ def job_of_ray(file: Path) -> str:
     drivers = _drivers(file.parent)
     names = {_name(driver) for driver in drivers}
     if worker and len(names) > 1:
-        names = {_name(driver) for driver in drivers if worker["pid"] in _started_by(driver, driver.stat().st_size)}
+        names = {_name(driver) for driver in drivers if worker["pid"] in _started_by(driver)}
     if len(names) == 1:
         return names.pop()
     return f"ray-{worker['job']}" if worker else ""
@@ -68,14 +68,19 @@ def _name(driver: Path) -> str:
     return found["id"] if found else ""
 
 
-@lru_cache
-def _started_by(driver: Path, size_bytes: int) -> frozenset[str]:
-    """The processes that a driver starts, as its log of this size lists them (Ray python/ray/train: WorkerGroup)."""
+def _started_by(driver: Path) -> frozenset[str]:
+    """The processes that a driver starts, as its log lists them; none if it can't be read."""
     try:
-        with driver.open(errors="replace") as log:
-            return frozenset(found[1] for line in islice(log, MAX_LINES) for found in _STARTED.finditer(line))
+        return _listed_in(driver, driver.stat().st_size)
     except OSError:
         return frozenset()
+
+
+@lru_cache
+def _listed_in(driver: Path, size_bytes: int) -> frozenset[str]:
+    """The processes that a log of this size lists (Ray python/ray/train: WorkerGroup)."""
+    with driver.open(errors="replace") as log:
+        return frozenset(found[1] for line in islice(log, MAX_LINES) for found in _STARTED.finditer(line))
 
 
 def _neighbours(folder: Path) -> list[Path]:

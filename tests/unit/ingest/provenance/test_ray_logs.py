@@ -50,6 +50,12 @@ def test_of_two_drivers_a_worker_is_of_the_one_that_lists_its_process(tmp_path: 
     assert job_of_ray(worker) == "raysubmit_Cd34"
 
 
+def test_a_driver_whose_log_is_gone_lists_no_process(tmp_path: Path) -> None:
+    worker = written(tmp_path, f"n1/{SESSION}/{WORKER}", f"n1/{SESSION}/{DRIVER}")
+    (worker.parent / OTHER_DRIVER).symlink_to(tmp_path / "gone")
+    assert job_of_ray(worker) == "ray-01000000"
+
+
 @pytest.mark.parametrize("name", ["raylet.out", "raylet.err", "gcs_server.out", "monitor.log"])
 @pytest.mark.parametrize(
     ("drivers", "job"),
