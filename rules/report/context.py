@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from msgspec import structs
 
 from epicenter.rules.cause.context import IncidentContext
@@ -75,7 +73,8 @@ def _has_several_jobs(incident: IncidentState, placement: Placement, liveness: L
     of_nodes = (liveness.jobs.get(job_key(incident.cluster, "", node)) for node in incident.nodes)
     trains_unnamed = not incident.jobs and any(watch.is_established for watch in of_nodes if watch)
     named = (job for watch in liveness.jobs.values() if is_named_job(job := watch.progress.job))
-    return not trains_unnamed and (len(placement.by_job) > 1 or len(set(islice(named, 2))) > 1)
+    first = next(named, "")
+    return not trains_unnamed and (len(placement.by_job) > 1 or any(job != first for job in named))
 
 
 def _established(incident: IncidentState, liveness: LivenessWatch) -> set[str]:

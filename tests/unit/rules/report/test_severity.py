@@ -107,6 +107,11 @@ def test_the_end_of_a_single_program_is_a_warning_where_another_job_is_known(fai
     assert severities([failure], A_ON_N1, B_ON_N2) == ["warning"]
 
 
+def test_a_job_of_the_same_name_in_another_cluster_does_not_hide_that_two_are_known() -> None:
+    nowhere = [a_step(4, 90, "B", "", "other"), a_step(4, 90, "B", ""), a_step(4, 90, "C", "")]
+    assert severities([UNCAUGHT], *nowhere) == ["warning"]
+
+
 @pytest.mark.parametrize("failure", OF_A_PROGRAM)
 def test_the_end_of_a_program_that_trained_pages_although_another_job_is_known(failure: Match) -> None:
     assert severities([failure], A_ON_N1, B_ON_N2, a_step(4, 90)) == ["error"]
