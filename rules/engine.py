@@ -25,7 +25,7 @@ from epicenter.rules.correlate.pending import is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
-from epicenter.rules.event_time.common_clock import at, place_of, time_of_ns
+from epicenter.rules.event_time.common_clock import corrected, place_of, time_of_ns
 from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.event_time.undated import UndatedMatches
@@ -219,7 +219,7 @@ class Engine:
                 if time_ns > due_ns:
                     self._waiting.delay(due, time_ns)
                     continue
-                arrived = at(arrived, time_ns) if ahead_ns < 0 or type(arrived) is Match else arrived
+                arrived = corrected(arrived, ahead_ns)
             if type(arrived) is Match:
                 self._on_match(arrived)
             elif type(arrived) is RankPlacement:

@@ -116,12 +116,11 @@ class Correlator(msgspec.Struct):
         if not found:
             if late := self._resolved_home(signal, jobs, relations):
                 return [*dropped, *self._add_late(late, signal, jobs)]
-            if (opens := _opens(signal)) and self._follows_an_end(signal, jobs):
-                self.alone += 1
-                return dropped
+            opens = _opens(signal)
             if not opens:
-                self.alone += 1
                 self.unattached.add(signal, keys_of(signal, jobs))
+            if not opens or self._follows_an_end(signal, jobs):
+                self.alone += 1
                 return dropped
             found = [self._reopened(signal, jobs, relations) or self._open(signal)]
         first, *others = found

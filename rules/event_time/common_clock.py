@@ -24,10 +24,17 @@ def time_of_ns(arrived: Input) -> int:
     return arrived.time_ns if type(arrived) is RankPlacement else arrived.event_time_ns
 
 
-def at(arrived: Input, time_ns: int) -> Input:
-    """The input, at this event time."""
+def corrected(arrived: Input, ahead_ns: int) -> Input:
+    """The input at the time that the common clock showed, by how much its own was ahead.
+
+    Only matches are dated back: steps and signs of life of a clock that is ahead come late, and at an earlier time they
+    would look like a pause.
+    """
+    time_ns = time_of_ns(arrived) - ahead_ns
     if type(arrived) is Match:
         return structs.replace(arrived, event=structs.replace(arrived.event, event_time_ns=time_ns))
+    if ahead_ns > 0:
+        return arrived
     if type(arrived) is RankPlacement:
         return structs.replace(arrived, time_ns=time_ns)
     return structs.replace(arrived, event_time_ns=time_ns)

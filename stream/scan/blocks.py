@@ -25,7 +25,7 @@ MAX_LINE_CHARS = 1000
 _SKIPPED_PER_LINE = 8
 
 _OPENING = "Traceback (most recent call last)"
-_OPENS = r"^Traceback \(most recent call last\)"
+_OPENS = f"^{re.escape(_OPENING)}"
 _TIME = r"\d[\d:.,T/ -]{4,40}\d"
 
 LineAt = Callable[[int], Parsed | None]
