@@ -41,7 +41,7 @@ from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.cli.one_machine import Announcer, hostname, print_incident
 from epicenter.stream.local.runner import LocalRunner
 from epicenter.stream.process.logs import print_message
-from epicenter.stream.process.shutdown import stop_on_signals
+from epicenter.stream.process.shutdown import EXIT_INTERRUPTED, stop_on_signals
 from epicenter.stream.settings import Settings
 
 SPEED: Final = 60.0
@@ -162,7 +162,7 @@ class _Demo:
 
     async def watch(self, write: Callable[..., object], stays: bool) -> None:
         loop = asyncio.get_running_loop()
-        stop_on_signals(self._stop)
+        stop_on_signals(self._stop, EXIT_INTERRUPTED)
         node = next((fault.node for fault in truth_of(self._scenario).faults), "")
         await asyncio.to_thread(write_history, self._logs / "before", self._scenario.start_ns, node)
         writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")

@@ -13,14 +13,13 @@ from epicenter.rules.errors import ConfigError, InputError, PipelineError, Trans
 from epicenter.stream.cli.groups import LazyGroup, reworded
 from epicenter.stream.cli.options import DISK_FULL, EXIT_NO_INPUT, REFUSED, of_the_machine
 from epicenter.stream.process.logs import print_message, set_up_logs
-from epicenter.stream.process.shutdown import exit_on_sigterm_as_pid_1
+from epicenter.stream.process.shutdown import EXIT_INTERRUPTED, exit_on_sigterm_as_pid_1
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: Python's default thresholds cost a fifth of the time."""
 MANY_PATTERNS = 500
 EXIT_UNREACHABLE, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
-EXIT_INTERRUPTED, EXIT_PIPE_CLOSED = 130, 141
-"""As a shell counts them: 128 and the number of the signal."""
+EXIT_PIPE_CLOSED = 141
 
 COMMANDS = {
     "Look": {

@@ -29,6 +29,9 @@ FLUSH_S: Final = 0.5
 TWICE_AFTER_S: Final = 0.5
 """Terminals and `timeout` send the same signal to a process and to its group: that is one request."""
 
+EXIT_INTERRUPTED: Final = 130
+"""As a shell counts it: 128 and the number of SIGINT."""
+
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 Result = TypeVar("Result")
 
@@ -41,11 +44,11 @@ class Shutdown:
         self._within_s = within_s
         self._requested_s = inf
 
-    def request(self, number: int = signal.SIGTERM) -> None:
-        """Set the deadline; a second request exits at once."""
+    def request(self, number: int = signal.SIGTERM, late_exit_code: int = 0) -> None:
+        """Set the deadline, after which the process exits with `late_exit_code`; a second request exits at once."""
         if self._requested_s == inf:
             self._requested_s = monotonic()
-            self.last = threading.Timer(self._within_s, self._give_up)
+            self.last = threading.Timer(self._within_s, self._leave_with, (late_exit_code, self._log_giving_up))
             self.last.daemon = True
             self.last.start()
         elif monotonic() - self._requested_s > TWICE_AFTER_S:
@@ -55,9 +58,6 @@ class Shutdown:
         """Seconds that something may still take: at most `most_s`, and `reserve_s` before the deadline."""
         deadline_s = self._requested_s + self._within_s
         return most_s if deadline_s == inf else max(0.0, min(most_s, deadline_s - reserve_s - monotonic()))
-
-    def _give_up(self) -> None:
-        self._leave_with(0, self._log_giving_up)
 
     def _log_giving_up(self) -> None:
         from epicenter.sinks.log import get_logger  # not at the top: every command imports this module, and few log
@@ -83,12 +83,15 @@ class Shutdown:
 SHUTDOWN: Final = Shutdown()
 
 
-def stop_on_signals(stop: Callable[[], object]) -> None:
-    """On SIGINT or SIGTERM set the deadline and call `stop` on the running loop."""
+def stop_on_signals(stop: Callable[[], object], late_exit_code: int = 0) -> None:
+    """On SIGINT or SIGTERM set the deadline and call `stop` on the running loop.
+
+    A service has succeeded when it is stopped, at the deadline too; a command that owes a result has not.
+    """
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int, _: object) -> None:
-        SHUTDOWN.request(number)
+        SHUTDOWN.request(number, late_exit_code)
         if not loop.is_closed():
             loop.call_soon_threadsafe(stop)
 
@@ -111,7 +114,7 @@ def run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
 
     async def cancelled_on_signals() -> Result:
         task = asyncio.ensure_future(work)
-        stop_on_signals(task.cancel)
+        stop_on_signals(task.cancel, EXIT_INTERRUPTED)
         return await task
 
     try:

@@ -204,11 +204,12 @@ def test_blocked_log_reader_does_not_delay_exit(monkeypatch: pytest.MonkeyPatch)
     go_on.set()
 
 
-def test_process_exits_after_the_deadline_whatever_hangs(lines: Any) -> None:
+@pytest.mark.parametrize("late_exit_code", [0, 130])
+def test_process_exits_after_the_deadline_whatever_hangs(lines: Any, late_exit_code: int) -> None:
     set_up_logs("json")
     left = list[int]()
     ending = Shutdown(leave=left.append, within_s=0.0)
-    ending.request()
+    ending.request(late_exit_code=late_exit_code)
     ending.last.join(10)
-    assert left == [0]
+    assert left == [late_exit_code]
     assert lines("json")[0]["event"] == "shutdown_deadline_passed"
