@@ -61,7 +61,7 @@ def may_be_foreign(signal: Signal) -> bool:
 
 def serves_the_cluster(signal: Signal) -> bool:
     """Whether it is about a pod in a namespace of the cluster's own services."""
-    return bool(_INFRASTRUCTURE.match(signal.fields.get(_NAMESPACE_FIELD, "")))
+    return _NAMESPACE_FIELD in signal.fields and bool(_INFRASTRUCTURE.match(signal.fields[_NAMESPACE_FIELD]))
 
 
 def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, has_logged: HasLogged) -> Signal:

@@ -190,11 +190,10 @@ class Relations:
             return True
         own_class, other_class = signal.failure_class, others[0].failure_class
         there, back = self._between(own_class, other_class), self._between(other_class, own_class)
-        return self._lead(there, [signal], others) or self._lead(back, others, [signal])
+        leads_there = bool(there) and self._lead(there, [signal], others)
+        return leads_there or (bool(back) and self._lead(back, others, [signal]))
 
     def _lead(self, edges: Sequence[EdgeSpec], causes: Sequence[Signal], effects: Sequence[Signal]) -> bool:
-        if not edges:
-            return False
         least_ns = effects[0].onset_ns - causes[-1].onset_ns
         most_ns = max(effect.event_time_ns for effect in effects) - causes[0].onset_ns
         return any(

@@ -55,12 +55,12 @@ def is_outlasted(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
 
 def until_it_waited(span: TrainingSpan, signal: Signal) -> TrainingSpan:
     """The span of a job, at least until shortly before the wait that one of its signals states."""
-    if signal.onset_ns >= signal.event_time_ns or signal.failure_class not in REPORTING_CLASSES:
+    waited_since_ns = signal.onset_ns - LONG_STEP_NS
+    if signal.onset_ns >= signal.event_time_ns or waited_since_ns <= span.until_ns:
         return span
-    collective = signal.fields.get("seq", "")
-    if not (collective.isdecimal() and int(collective) >= MIN_COLLECTIVES):
-        return span
-    return span._replace(until_ns=max(span.until_ns, signal.onset_ns - LONG_STEP_NS))
+    collective = signal.fields.get("seq", "") if signal.failure_class in REPORTING_CLASSES else ""
+    has_trained = collective.isdecimal() and int(collective) >= MIN_COLLECTIVES
+    return span._replace(until_ns=waited_since_ns) if has_trained else span
 
 
 def _trained_on(signal: Signal, spans: Collection[TrainingSpan]) -> bool:

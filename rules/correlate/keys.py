@@ -56,8 +56,9 @@ _PATH_FIELDS = ("bucket", "path")
 
 def is_node_wide(signal: Signal) -> bool:
     """Whether it concerns its whole node, and so affects every job there, as hardware that no single job reports."""
-    is_of_hardware = not signal.job and is_of_node(signal.failure_class)
-    return signal.source == "kernel" or signal.failure_class in _NODE_WIDE or is_of_hardware
+    if signal.source == "kernel" or signal.failure_class in _NODE_WIDE:
+        return True
+    return not signal.job and is_of_node(signal.failure_class)
 
 
 def is_of_lost_pod(signal: Signal) -> bool:
