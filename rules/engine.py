@@ -53,7 +53,7 @@ from epicenter.rules.model.signals import (
     QUIET_ROLES,
     Signal,
 )
-from epicenter.rules.model.times import END_NS
+from epicenter.rules.model.times import END_NS, is_known
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
@@ -123,6 +123,8 @@ class Engine:
         self._windowed: deque[Signal] = deque(maxlen=MAX_KEPT_WINDOWED)
         self._joined: list[Joined] = []
         self._newest_verdict = next(reversed(self._state.liveness.verdicts), None)
+        self._has_times = is_known(self._state.watermark_ns)
+        self._of_untimed: list[Incident] = []
 
     def reload(self, rules: RuleSet) -> None:
         """Continue with these rules. The state stays, except for windows whose definition has changed."""
@@ -206,7 +208,11 @@ class Engine:
         It goes no further than before the first match whose time the rest of the input may change.
         """
         self._process_until(watermark_ns)
-        return self._changes.reports()
+        return self._reports()
+
+    def _reports(self) -> list[Incident]:
+        of_untimed, self._of_untimed = self._of_untimed, []
+        return of_untimed + self._changes.reports()
 
     def _process_until(self, watermark_ns: int) -> None:
         self._date(watermark_ns)
@@ -229,13 +235,19 @@ class Engine:
         self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
 
+    def _begin_times(self) -> None:
+        """Lines without any time come first: they end here, as a file does, since no known time passes after them."""
+        self._has_times = True
+        self._mark_changed(self._state.lifecycle.end_untimed(self._relations))
+        self._of_untimed = self._changes.reports()
+
     def flush(self) -> list[Incident]:
         """The input has ended: process everything that waits, and return the incidents that changed."""
         self.end_input()
         self._process_until(self._state.watermark_ns)
         while (newest_ns := self._waiting.newest_ns()) > self._state.watermark_ns:
             self._process_until(newest_ns)
-        changed = self._changes.reports()
+        changed = self._reports()
         self._mark_changed(self._state.lifecycle.release_all(self._relations))
         return changed + self._changes.reports()
 
@@ -288,6 +300,8 @@ class Engine:
 
     def _fire_before(self, end_ns: int) -> None:
         """Fire timers due before then, in order of time; at the same time first liveness, then windows."""
+        if not self._has_times and is_known(end_ns):
+            self._begin_times()
         liveness, lifecycle = self._state.liveness, self._state.lifecycle
         while due := [timers[0][0] for timers in self._timers if timers and timers[0][0] < end_ns]:
             due_ns = min(due)

@@ -143,6 +143,13 @@ class Lifecycle(msgspec.Struct):
         ended = [incident for incident in self.correlator.open.values() if not any(incident.steps_since.values())]
         return [released for incident in ended for released in self._release(incident, relations)]
 
+    def end_untimed(self, relations: Relations) -> list[IncidentState]:
+        """Input without times has ended: as `release_all`; nothing that is open is over because time passes."""
+        self.timers.clear()
+        for incident in self.correlator.open.values():
+            incident.has_timer = False
+        return self.release_all(relations)
+
     def _release(self, incident: IncidentState, relations: Relations) -> list[IncidentState]:
         is_pending = incident.pending_until_ns and incident.incident_id in self.correlator.open
         return self.correlator.release(incident, relations) if is_pending else []

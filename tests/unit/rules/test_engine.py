@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from epicenter.rules.correlate.lifecycle import RESOLVE_AFTER_NS
 from epicenter.rules.detect.signal import pci_address
@@ -10,7 +11,7 @@ from epicenter.rules.engine import STALL_FLOOR_NS, Engine
 from epicenter.rules.model.heartbeats import Alive, Heartbeat, LineCut, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import Match, RankPlacement
-from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns, order_ns
 from epicenter.rules.packs.ruleset import RuleSet
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
@@ -347,3 +348,21 @@ def test_clocks_are_compared_by_the_steps_that_all_nodes_report(engine: Engine) 
     engine.add([], [a_step(step, 5 * step + ahead_s, node=node) for step, node, ahead_s in timings])
     engine.advance(at(100))
     assert engine.skews_ns() == {"default/n1": 0, "default/n2": round(1.5 * NS_PER_S), "default/n3": 0}
+
+
+def test_an_incident_of_lines_without_times_is_the_same_beside_a_job_with_times() -> None:
+    log = [a_match("store.rendezvous_timeout", 0, node, "U") for node in ("n1", "n2")]
+    untimed = [
+        structs.replace(match, event=structs.replace(match.event, event_time_ns=order_ns(line)))
+        for line, match in enumerate(log)
+    ]
+    hosts = [RankPlacement(order_ns(0), "default", "U", node, is_listed=True) for node in ("n1", "n2", "n3")]
+
+    def found(heartbeats: list[Step]) -> list[Incident]:
+        engine = Engine(the_rules())
+        engine.add(untimed, heartbeats, hosts)
+        return [incident for incident in engine.advance(at(10_000)) if incident.jobs == ("U",)] + engine.flush()
+
+    (alone,), (beside,) = found([]), found(steps(10, "A"))
+    assert (beside.status, beside.root_cause.node) == ("open", "n3")
+    assert beside == alone
