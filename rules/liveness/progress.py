@@ -67,7 +67,7 @@ class JobProgress(msgspec.Struct):
     looked like pauses: more than a few in a row are the pace. Snapshots write -1 for an unknown step: the fields
     `written_…` are as they are written. `save_stride` are the steps between the newest two checkpoints,
     `even_saves` how many had that distance. `is_saved_early`: the newest one came before its turn, and no step after
-    it.
+    it. `counted_last` is the last step by the job's own count, unless it `counts_again`, as in the next epoch.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -111,6 +111,8 @@ class JobProgress(msgspec.Struct):
     save_stride: int = 0
     even_saves: int = 0
     is_saved_early: bool = False
+    counted_last: int = -1
+    counts_again: bool = False
 
     @property
     def last_step(self) -> int | None:
@@ -176,10 +178,29 @@ class JobProgress(msgspec.Struct):
         self.even_saves = self.even_saves + 1 if stride == self.save_stride else 1
         self.written_saved_step, self.save_stride = step, stride
 
+    def count_last(self, step: int) -> None:
+        """Record that a line counts this step as the job's last, not as that of a shorter evaluation."""
+        self.counted_last = max(step, self.counted_last)
+
     @property
-    def has_saved_its_last(self) -> bool:
-        """Whether a checkpoint before its turn ended the job, with no line that blames anything else."""
-        return self.is_saved_early and not self.is_after_root_cause
+    def completion(self) -> str:
+        """What shows that the job completed without a word; empty if nothing does, or a line blames anything else."""
+        if self.is_after_root_cause:
+            return ""
+        if self._has_made_its_last and not self._is_within_phase:
+            return f"step {self.last_step} was the last by its own count"
+        if self.is_saved_early:
+            return f"the checkpoint of step {self.saved_step} came before its turn, and no step after it"
+        return ""
+
+    @property
+    def _has_made_its_last(self) -> bool:
+        return 0 <= self.written_last_step == self.counted_last and not self.counts_again
+
+    @property
+    def _is_within_phase(self) -> bool:
+        """Whether no line says that the phase is over."""
+        return self._is_in_phase and not self.phase.startswith(AFTER)
 
     @property
     def pace_ns(self) -> int | None:
@@ -314,6 +335,7 @@ class JobProgress(msgspec.Struct):
         self.phase, self.phase_ns = "", 0
 
     def _begin_again(self) -> None:
+        self.counts_again |= self._has_made_its_last
         self._begin_attempt()
         self.even_gaps = 0
         self.gaps_ns, self.strides = [], []

@@ -48,6 +48,7 @@ from epicenter.rules.model.heartbeats import (
     Alive,
     CheckpointSaved,
     Heartbeat,
+    LastStep,
     LineCut,
     NodeCount,
     PhaseBegan,
@@ -240,6 +241,8 @@ class LivenessWatch(Declared):
             watch.begin_phase(heartbeat)
         elif type(heartbeat) is CheckpointSaved:
             watch.progress.save(heartbeat.step, heartbeat.event_time_ns)
+        elif type(heartbeat) is LastStep:
+            watch.progress.count_last(heartbeat.step)
         return False
 
     def _observe_node(self, heartbeat: Heartbeat) -> None:
@@ -286,9 +289,8 @@ class LivenessWatch(Declared):
         if finding.verdict == HUNG and now_ns < (until_ns := watch.may_only_pause_until_ns):
             set_step_timer(self.timers, key, watch, min(now_ns + CHECK_AGAIN_NS, until_ns))
             return []
-        if finding.verdict == HUNG and watch.progress.has_saved_its_last:
-            text = f"the checkpoint of step {watch.progress.saved_step} came before its turn, and no step after it"
-            return self._finish(watch, JobEnd.COMPLETED, text, now_ns)
+        if finding.verdict == HUNG and (why := watch.progress.completion):
+            return self._finish(watch, JobEnd.COMPLETED, why, now_ns)
         watch.progress.is_stalled = True
         set_check_timer(self.timers, key, watch, now_ns + CHECK_AGAIN_NS)
         return [self.declare(watch, finding, now_ns)]

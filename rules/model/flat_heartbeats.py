@@ -12,6 +12,7 @@ from epicenter.rules.model.heartbeats import (
     Alive,
     CheckpointSaved,
     Heartbeat,
+    LastStep,
     LineCut,
     NodeCount,
     PhaseBegan,
@@ -25,12 +26,14 @@ Facts = tuple[int | None, int | None, str, int, int | None, int | None]
 _NODES: Final = "nodes"
 _CUT: Final = "cut"
 _PROGRESS: Final = "progress"
+_LAST: Final = "last"
 
 
 class FlatHeartbeat(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One heartbeat. Unused columns are None, an empty `phase` or a `world_size` of 0.
 
-    `phase` is what began, or `progress`, `cut` or `nodes`; with the last, `world_size` counts nodes.
+    `phase` is what began, or `progress`, `cut`, `last` or `nodes`; with the last of these, `world_size` counts nodes.
+    `saved_step` is also the step that is the `last`.
     """
 
     event_time_ns: int
@@ -78,6 +81,8 @@ def facts_of(heartbeat: Heartbeat) -> Facts:
         return None, None, _PROGRESS, 0, None, None
     if type(heartbeat) is CheckpointSaved:
         return None, None, CHECKPOINT, 0, heartbeat.step, None
+    if type(heartbeat) is LastStep:
+        return None, None, _LAST, 0, heartbeat.step, None
     if type(heartbeat) is NodeCount:
         return None, None, _NODES, heartbeat.nodes, None, None
     return None, heartbeat.rank, _CUT, 0, None, None
@@ -92,7 +97,8 @@ def unflattened(flat: FlatHeartbeat) -> Heartbeat:
         return Alive(flat.event_time_ns, flat.cluster, flat.job, flat.node, flat.rank, source=flat.source)
     who = (flat.event_time_ns, flat.cluster, flat.job, flat.node)
     if flat.saved_step is not None:
-        return CheckpointSaved(*who, flat.saved_step, source=flat.source)
+        of_step = LastStep if flat.phase == _LAST else CheckpointSaved
+        return of_step(*who, flat.saved_step, source=flat.source)
     if flat.phase:
         return _of_phase(flat, who)
     return WorldSize(*who, flat.world_size, flat.rank, source=flat.source)

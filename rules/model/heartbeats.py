@@ -98,10 +98,17 @@ class CheckpointSaved(_At, frozen=True, gc=False):
 
 
 @final
+class LastStep(_At, frozen=True, gc=False):
+    """The line counts this step as the last of the job: `step 500/500`."""
+
+    step: int
+
+
+@final
 class LineCut(_At, frozen=True, gc=False):
     """A line is cut off; `rank` wrote it, None if unknown."""
 
     rank: int | None = None
 
 
-Heartbeat = Alive | Step | Advanced | PhaseBegan | WorldSize | NodeCount | CheckpointSaved | LineCut
+Heartbeat = Alive | Step | Advanced | PhaseBegan | WorldSize | NodeCount | CheckpointSaved | LastStep | LineCut

@@ -12,6 +12,7 @@ from epicenter.rules.model.heartbeats import (
     Alive,
     CheckpointSaved,
     Heartbeat,
+    LastStep,
     LineCut,
     NodeCount,
     PhaseBegan,
@@ -66,6 +67,11 @@ class Heartbeats:
         """The line reports that the checkpoint of this step is complete."""
         if is_number(step, 16):
             self._add(event, NS_PER_S, CheckpointSaved, int(step))
+
+    def add_last(self, event: LogEvent, step: str) -> None:
+        """The line reports this step as the job's last."""
+        if is_number(step, 16):
+            self._add(event, NS_PER_S, LastStep, int(step))
 
     def add_alive(self, event: LogEvent) -> None:
         """The line shows that its node and job are alive."""

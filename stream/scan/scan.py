@@ -293,6 +293,8 @@ def _record_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> 
     if spec.role == "progress":
         if fields.get("step"):
             heartbeats.add_step(event, fields["step"], fields.get("rank", ""), _compute_ns(fields))
+            if fields["step"] == fields.get("steps_total") and "epoch" not in fields:
+                heartbeats.add_last(event, fields["step"])
         else:
             heartbeats.add_progress(event)
     elif spec.role == "placement":
