@@ -24,7 +24,7 @@ from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.pending import is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
-from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.detect.signal import pod_of, signal_of
 from epicenter.rules.event_time.common_clock import corrected, place_of, time_of_ns
 from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
@@ -165,7 +165,9 @@ class Engine:
     def jobs_of(self, match: Match) -> set[str]:
         """The jobs that a match affects, as far as placement is known by now."""
         correlator = self._state.lifecycle.correlator
-        return correlator.jobs_of(completed(signal_of(self._rules, match), correlator.placement, match.event.pod))
+        return correlator.jobs_of(
+            completed(signal_of(self._rules, match), correlator.placement, pod_of(self._rules, match))
+        )
 
     def verdicts(self) -> list[Verdict]:
         """The newest verdicts on missing logs, whether they made incidents or not."""
@@ -319,7 +321,7 @@ class Engine:
         correlator, liveness = self._state.lifecycle.correlator, self._state.liveness
         placement = correlator.placement
         of_line = self._with_host(signal_of(self._rules, match))
-        signal = completed(of_line, placement, match.event.pod)
+        signal = completed(of_line, placement, pod_of(self._rules, match))
         signal = self._with_peer(signal if signal.node == of_line.node else self._with_host(signal))
         if serves_the_cluster(signal):
             signal = foreign(signal)

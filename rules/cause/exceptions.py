@@ -16,6 +16,7 @@ _CELL: Final = re.compile(r"\bCell In ?\[\d{1,6}\], line \d|^(?:Input )?In \[\d{
 _JOB_OF_A_SHELL: Final = re.compile(
     r"\[\d{1,4}\][+-]? {1,3}(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Exit \d)"
 )
+_TEMPORARY: Final = re.compile(r"(?:/var)?/tmp/(?!ray/)[^\n]*\.py$")
 _TEST: Final = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+_test)\.py$")
 _TEST_OF_WAITING: Final = re.compile(r"Timeout\(ms\)=\d{1,4}\)")
 _IMPORT: Final = "import-error"
@@ -59,6 +60,18 @@ def is_of_a_test(signal: Signal) -> bool:
         return True
     first = _first_frame(signal)
     return first is not None and bool(_TEST.search(first["path"])) and first["function"].startswith("test")
+
+
+def is_of_a_sandbox(signal: Signal) -> bool:
+    """Whether a program ran code that it was given, as a model's answer: from a text, or from a temporary file.
+
+    Ray unpacks the program itself into a temporary folder. A text that only begins a process has a module, no function.
+    """
+    first = _first_frame(signal)
+    if first is None:
+        return False
+    is_text = first["path"] == "<string>" and first["function"] != _MODULE
+    return is_text or bool(_TEMPORARY.match(first["path"]))
 
 
 def is_an_end(signal: Signal) -> bool:

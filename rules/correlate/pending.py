@@ -33,6 +33,7 @@ _IS_FINAL: Final = re.compile(
 )
 _SOURCES_OF_JOBS: Final = ("worker", "any", "")
 _FAMILIES_OF_NODES: Final = ("nvidia", "amd", "machine", "kernel")
+_KILLS_OF_KERNELS: Final = ("memory.host_oom_kill", "memory.cgroup_oom_kill")
 _OF_ANY_PROCESS: Final = ("unknown-death",)
 """What a shell says of a program that it ran, which may be any."""
 
@@ -75,7 +76,7 @@ def is_announced(signal: Signal) -> bool:
 def is_quoted(signal: Signal) -> bool:
     """Whether a job's own log has what only a kernel can find, as a text that a model writes."""
     known = vocabulary()
-    is_of_kernel = known.family(signal.failure_class) in _FAMILIES_OF_NODES
+    is_of_kernel = known.family(signal.failure_class) in _FAMILIES_OF_NODES or signal.rule in _KILLS_OF_KERNELS
     return is_of_kernel and not known.is_latent(signal.failure_class) and _is_of_a_job(signal)
 
 

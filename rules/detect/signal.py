@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from epicenter.rules.model.records import LogEvent, Match, Position
-from epicenter.rules.model.signals import POD_FIELD, Signal
+from epicenter.rules.model.signals import EVENTS, POD_FIELD, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 
@@ -19,7 +21,9 @@ _WRITER_FIELD = "own_host"
 def signal_of(rules: RuleSet, match: Match) -> Signal:
     """The signal of a match."""
     event, fields, rule = match.event, match.fields, rules.of(match)
-    if event.pod:
+    if _is_of_a_controller(match, rule.spec):
+        event = structs.replace(event, job="", node="", rank=None, log="")
+    elif event.pod:
         fields = {POD_FIELD: event.pod, **fields}
     spec = rule.spec
     return Signal(
@@ -42,6 +46,20 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         block=match.block,
         log=event.log if event.log and not (fields.get(_NODE_FIELD) or fields.get(_JOB_FIELD)) else "",
     )
+
+
+def pod_of(rules: RuleSet, match: Match) -> str:
+    """The pod that the line comes from and is about; empty if it comes from none, or is about another one."""
+    return "" if _is_of_a_controller(match, rules.of(match).spec) else match.event.pod
+
+
+def _is_of_a_controller(match: Match, spec: RuleSpec) -> bool:
+    """Whether a pod of the cluster's own, as an operator's, reports what happened to another pod or job."""
+    event, named = match.event, match.fields.get(POD_FIELD, "")
+    if named and event.pod:
+        return named.rpartition("/")[2] != event.pod.rpartition("/")[2]
+    is_reported = spec.source == EVENTS != event.source
+    return is_reported and bool(event.job) and bool(named or match.fields.get(_JOB_FIELD))
 
 
 def match_of(signal: Signal) -> Match:

@@ -12,8 +12,19 @@ from epicenter.rules.model.signals import Signal
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
 from tests.support.signals import a_match, a_signal, a_step, alive
 
+OOM_RULE = "memory.host_oom_kill"
 LINE = Position("n1.log", 1)
 IN_A_TEST = ("Traceback (most recent call last):", '  File "tests/test_ops.py", line 41, in test_timeout')
+IN_A_SANDBOX = (
+    "(Judge pid=412) Traceback (most recent call last):",
+    '(Judge pid=412)   File "/tmp/run_7/main.py", line 3, in f',
+)
+IN_GIVEN_TEXT = ("Traceback (most recent call last):", '  File "<string>", line 31, in check_answer')
+IN_A_COMMAND = ("Traceback (most recent call last):", '  File "<string>", line 1, in <module>')
+IN_RAY_S_FOLDER = (
+    "Traceback (most recent call last):",
+    '  File "/tmp/ray/session_1/working_dir/train.py", line 3, in f',
+)
 IN_A_READER = ("Traceback (most recent call last):", '  File "/w/reader.py", line 41, in read')
 
 
@@ -40,6 +51,14 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
     [
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_TEST), True, id="test"),
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_READER), False, id="reader"),
+        pytest.param(a_signal("import-error", 5, job="A", position=LINE, block=IN_A_SANDBOX), True, id="sandbox"),
+        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_GIVEN_TEXT), True, id="text"),
+        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_COMMAND), False, id="command"),
+        pytest.param(a_signal("import-error", 5, job="A", position=LINE, block=IN_RAY_S_FOLDER), False, id="ray"),
+        pytest.param(a_signal("host-oom-kill", 5, job="A", position=LINE, rule=OOM_RULE), True, id="quoted-kill"),
+        pytest.param(
+            a_signal("host-oom-kill", 5, "n1", "A", position=LINE, rule=OOM_RULE, source="kernel"), False, id="kill"
+        ),
         pytest.param(
             a_signal("nccl-timeout", 5, job="A", text="Timeout(ms)=5000) ran for 5020"), True, id="short-wait"
         ),
@@ -56,7 +75,7 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
         ),
     ],
 )
-def test_what_a_test_raises_or_a_program_tries_again_is_harmless(signal: Signal, harmless: bool) -> None:
+def test_what_a_test_or_given_code_raises_or_a_program_tries_again_is_harmless(signal: Signal, harmless: bool) -> None:
     assert is_harmless(signal, {"A"}) is harmless
 
 
