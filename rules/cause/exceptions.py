@@ -16,7 +16,9 @@ _CELL: Final = re.compile(r"\bCell In ?\[\d{1,6}\], line \d|^(?:Input )?In \[\d{
 _JOB_OF_A_SHELL: Final = re.compile(
     r"\[\d{1,4}\][+-]? {1,3}(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Exit \d)"
 )
-_TEMPORARY: Final = re.compile(r"(?:/var)?/tmp/(?!ray/)[^\n]*\.py$")
+_PROGRAM: Final = re.compile(r"/(?!(?:var/)?tmp/(?!ray/))")
+"""The path of a program, not of code that one writes into a temporary file to run it; Ray unpacks programs there."""
+
 _TEST: Final = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+_test)\.py$")
 _TEST_OF_WAITING: Final = re.compile(r"Timeout\(ms\)=\d{1,4}\)")
 _IMPORT: Final = "import-error"
@@ -28,9 +30,9 @@ def is_uncaught(signal: Signal) -> bool:
 
     `_distributed_excepthook` of PyTorch names the rank before each line, behind what launchers and shippers add.
     Any other traceback begins at the module that was run, or in `runpy`; that of an exception which a function
-    caught begins in this function. Python writes the whole path of the module that it was started with: another one
-    is of code that the program runs, as a model's answer. A module that imports what is missing may catch that itself,
-    and print it with no other frame.
+    caught begins in this function. Python writes the whole path of the module that it was started with: another one,
+    or one in a temporary folder, is of code that the program runs, as a model's answer. A module that imports what is
+    missing may catch that itself, and print it with no other frame.
     """
     is_of_python = signal.failure_class == "python-exception" or bool(signal.block)
     if is_of_python and _RANK in signal.text and _UNCAUGHT.search(signal.text):
@@ -38,7 +40,7 @@ def is_uncaught(signal: Signal) -> bool:
     first = _first_frame(signal)
     if first is None or _may_be_caught_by_its_module(signal):
         return False
-    is_of_program = first["function"] == _MODULE and first["path"].startswith("/")
+    is_of_program = first["function"] == _MODULE and bool(_PROGRAM.match(first["path"]))
     return is_of_program or first["path"] == "<frozen runpy>"
 
 
@@ -60,18 +62,6 @@ def is_of_a_test(signal: Signal) -> bool:
         return True
     first = _first_frame(signal)
     return first is not None and bool(_TEST.search(first["path"])) and first["function"].startswith("test")
-
-
-def is_of_a_sandbox(signal: Signal) -> bool:
-    """Whether a program ran code that it was given, as a model's answer: from a text, or from a temporary file.
-
-    Ray unpacks the program itself into a temporary folder. A text that only begins a process has a module, no function.
-    """
-    first = _first_frame(signal)
-    if first is None:
-        return False
-    is_text = first["path"] == "<string>" and first["function"] != _MODULE
-    return is_text or bool(_TEMPORARY.match(first["path"]))
 
 
 def is_an_end(signal: Signal) -> bool:

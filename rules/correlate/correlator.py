@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from epicenter.rules.cause.exceptions import is_caught
 from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.cause.survival import cleared, is_survived, where
 from epicenter.rules.correlate.harm import is_harmless
@@ -288,8 +289,7 @@ class Correlator(msgspec.Struct):
             pending = [incident for incident in of_job if incident.pending_until_ns and not _is_of_a_kernel(incident)]
             if signal.role != "finished":
                 began_ns = signal.event_time_ns - ENDED_BEFORE_NS
-                recent = (incident for incident in pending if incident.first_onset_ns >= began_ns)
-                pending = list(filter(_may_follow_a_cancellation, recent))
+                pending = [incident for incident in pending if _may_follow_a_cancellation(incident, began_ns)]
             dropped += pending
         for incident in dropped:
             self.drop(incident)
@@ -399,9 +399,11 @@ def _is_of_a_kernel(incident: IncidentState) -> bool:
     return any(map(is_hard, incident.signals()))
 
 
-def _may_follow_a_cancellation(incident: IncidentState) -> bool:
-    """Whether its errors may be those of programs that end because their job is cancelled."""
-    return not any(vocabulary().family(name) in _NEVER_CANCELLED for name in incident.signals_by_class)
+def _may_follow_a_cancellation(incident: IncidentState, began_ns: int) -> bool:
+    """Whether its errors may be of programs that end because their job is cancelled, or that a function caught."""
+    may_be_of_the_end = incident.first_onset_ns >= began_ns or all(map(is_caught, incident.signals()))
+    is_severe = any(vocabulary().family(name) in _NEVER_CANCELLED for name in incident.signals_by_class)
+    return may_be_of_the_end and not is_severe
 
 
 def _is_kept_apart(signal: Signal, incident: IncidentState) -> bool:

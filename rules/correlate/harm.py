@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from epicenter.rules.cause.exceptions import is_of_a_sandbox, is_of_a_shell, is_of_a_test
+from epicenter.rules.cause.exceptions import is_of_a_shell, is_of_a_test
 from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.correlate.keys import is_node_wide
 from epicenter.rules.correlate.pending import DELAYS, is_announced, is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
-from epicenter.rules.model.signals import ERRORS, Signal
+from epicenter.rules.model.signals import ERRORS, POD_FIELD, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
 REBOOT_CLASS: Final = "node-reboot"
@@ -22,18 +22,22 @@ _OF_PROGRAMS: Final = (
 )
 
 
-def hurts_a_job(incident: IncidentState, established: Collection[str] | None) -> bool:
+def hurts_a_job(incident: IncidentState, established: Collection[str] | None, heard: Collection[str] = ()) -> bool:
     """Whether it is more than what jobs survive, an end that was intended, or a node without a job that boots.
 
     What ends a single program of a user hurts none of the `established` jobs; None means that every job is one. Where
-    several jobs are known, a broken node on which none of them runs hurts none.
+    several jobs are known, a broken node on which none of them runs hurts none, nor does what delays the only pod of a
+    job that was never `heard`.
     """
     is_idle = established is not None and not incident.jobs
+    delayed_pods = {signal.fields.get(POD_FIELD) for signal in incident.signals() if signal.failure_class in DELAYS}
+    is_of_one_pod = established is not None and len(delayed_pods) == 1 and incident.jobs.isdisjoint(heard)
     return any(
         signal.severity in ERRORS
         and not is_harmless(signal, incident.jobs)
         and not (is_idle and signal.node and is_node_wide(signal))
         and not (_is_of_a_program(signal) and _is_of_none(established, incident.jobs_of(signal)))
+        and not (is_of_one_pod and signal.failure_class in DELAYS)
         for signal in incident.signals()
     )
 
@@ -49,8 +53,7 @@ def is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
     is_of_no_pod = signal.failure_class in DELAYS and not signal.job
     is_boot = signal.failure_class == REBOOT_CLASS and not jobs
     is_survivable = is_of_node_only and is_soft(signal)
-    is_given = is_of_a_shell(signal) or is_of_a_test(signal) or is_of_a_sandbox(signal)
-    is_not_of_a_job = is_quoted(signal) or is_given
+    is_not_of_a_job = is_quoted(signal) or is_of_a_shell(signal) or is_of_a_test(signal)
     return is_intended or is_of_no_pod or is_boot or is_not_of_a_job or is_announced(signal) or is_survivable
 
 

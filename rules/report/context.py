@@ -64,6 +64,7 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         kernel_nodes=incident.kernel_nodes
         | {node for node, of_node in streams.items() if _has_kernel(of_node, then_ns)},
         established_jobs=_established(incident, liveness) if _has_several_jobs(incident, placement, liveness) else None,
+        heard_jobs={job for job in incident.jobs if job_key(cluster, job, "") in liveness.jobs},
         cut_nodes={node for node, of_node in streams.items() if of_node and 0 < of_node.first_cut_ns <= then_ns},
     )
 

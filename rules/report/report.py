@@ -102,7 +102,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
 def _severity(state: IncidentState, root: Signal, context: IncidentContext) -> str:
     """That of its worst signal; at most a warning where a scheduler did what it should, or where no job suffers."""
     is_intended = root.failure_class in vocabulary().intended
-    needs_no_page = is_intended or not hurts_a_job(state, context.established_jobs)
+    needs_no_page = is_intended or not hurts_a_job(state, context.established_jobs, context.heard_jobs)
     return min(state.severity, UNHARMFUL_SEVERITY, key=SEVERITIES.index) if needs_no_page else state.severity
 
 

@@ -15,16 +15,6 @@ from tests.support.signals import a_match, a_signal, a_step, alive
 OOM_RULE = "memory.host_oom_kill"
 LINE = Position("n1.log", 1)
 IN_A_TEST = ("Traceback (most recent call last):", '  File "tests/test_ops.py", line 41, in test_timeout')
-IN_A_SANDBOX = (
-    "(Judge pid=412) Traceback (most recent call last):",
-    '(Judge pid=412)   File "/tmp/run_7/main.py", line 3, in f',
-)
-IN_GIVEN_TEXT = ("Traceback (most recent call last):", '  File "<string>", line 31, in check_answer')
-IN_A_COMMAND = ("Traceback (most recent call last):", '  File "<string>", line 1, in <module>')
-IN_RAY_S_FOLDER = (
-    "Traceback (most recent call last):",
-    '  File "/tmp/ray/session_1/working_dir/train.py", line 3, in f',
-)
 IN_A_READER = ("Traceback (most recent call last):", '  File "/w/reader.py", line 41, in read')
 
 
@@ -51,10 +41,6 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
     [
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_TEST), True, id="test"),
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_READER), False, id="reader"),
-        pytest.param(a_signal("import-error", 5, job="A", position=LINE, block=IN_A_SANDBOX), True, id="sandbox"),
-        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_GIVEN_TEXT), True, id="text"),
-        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_COMMAND), False, id="command"),
-        pytest.param(a_signal("import-error", 5, job="A", position=LINE, block=IN_RAY_S_FOLDER), False, id="ray"),
         pytest.param(a_signal("host-oom-kill", 5, job="A", position=LINE, rule=OOM_RULE), True, id="quoted-kill"),
         pytest.param(
             a_signal("host-oom-kill", 5, "n1", "A", position=LINE, rule=OOM_RULE, source="kernel"), False, id="kill"
@@ -75,7 +61,7 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
         ),
     ],
 )
-def test_what_a_test_or_given_code_raises_or_a_program_tries_again_is_harmless(signal: Signal, harmless: bool) -> None:
+def test_what_a_test_raises_a_model_writes_or_a_program_tries_again_is_harmless(signal: Signal, harmless: bool) -> None:
     assert is_harmless(signal, {"A"}) is harmless
 
 
@@ -122,3 +108,21 @@ def test_a_warning_that_announces_another_try_opens_no_page() -> None:
     engine = Engine(the_rules())
     engine.add(scanned.matches, [alive(1, "A", "n1"), alive(2, "B", "n2")])
     assert severities(engine) <= {"warning"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "heard", "pages"),
+    [
+        pytest.param(("a-0",), (), False, id="one-of-a-job-never-heard"),
+        pytest.param(("a-0", "a-1"), (), True, id="several"),
+        pytest.param(("a-0",), ("A",), True, id="job-that-logs"),
+    ],
+)
+def test_the_delay_of_a_single_pod_hurts_no_job_that_never_logged(
+    pods: tuple[str, ...], heard: tuple[str, ...], pages: bool
+) -> None:
+    delays = [
+        a_signal("k8s-image-pull", second, "n1", "A", position=LINE, fields={"pod": pod}, rank=second)
+        for second, pod in enumerate(pods)
+    ]
+    assert hurts_a_job(incident_of(*delays), {"B"}, heard) is pages

@@ -159,6 +159,7 @@ def traceback(*frames: str, last: str = "ValueError: token 70000 is out of range
 MODULE, RUNPY = '"/w/train.py", line 90, in <module>', '"<frozen runpy>", line 198, in _run_module_as_main'
 MAIN, LOADER = '"/w/train.py", line 60, in main', '"/w/data.py", line 17, in fetch'
 ANSWER, RELATIVE = '"<string>", line 4, in <module>', '"solution.py", line 4, in <module>'
+ANSWER_FILE, IN_RAY = (f'"/tmp/{path}.py", line 4, in <module>' for path in ("run_7/main", "ray/session_1/train"))
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 MISSING = "ModuleNotFoundError: No module named 'fused_kernels'"
 
@@ -174,6 +175,8 @@ MISSING = "ModuleNotFoundError: No module named 'fused_kernels'"
         pytest.param(traceback(LOADER, rank=" 3: [rank3]: "), "python-exception", True, id="behind-a-label"),
         pytest.param(traceback(LOADER, last=OOM, rank="[rank3]: "), "oom-gpu", True, id="another-class-of-a-rank"),
         pytest.param(traceback(ANSWER), "python-exception", False, id="code-of-an-answer"),
+        pytest.param(traceback(ANSWER_FILE), "python-exception", False, id="file-of-an-answer"),
+        pytest.param(traceback(IN_RAY), "python-exception", True, id="program-that-ray-unpacks"),
         pytest.param(traceback(RELATIVE, MAIN), "python-exception", False, id="relative-path"),
         pytest.param(traceback(MODULE, MAIN, last=OOM), "oom-gpu", True, id="another-class"),
         pytest.param(traceback(LOADER, last=OOM), "oom-gpu", False, id="another-class-in-a-function"),
