@@ -21,7 +21,7 @@ from epicenter.rules.correlate.broken_nodes import (
     jobs_that_stopped,
 )
 from epicenter.rules.correlate.lifecycle import Lifecycle
-from epicenter.rules.correlate.pending import is_soft
+from epicenter.rules.correlate.pending import DELAYS, is_soft
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import pod_of, signal_of
@@ -399,8 +399,8 @@ class Engine:
             self._list_node(RankPlacement(signal.event_time_ns, signal.cluster, job, signal.node, is_listed=True))
 
     def _place(self, signal: Signal, source: str) -> None:
-        """The job runs on the signal's node; one that Slurm only names may not have logged."""
-        if not (signal.job and signal.node) or signal.is_foreign:
+        """The job runs on the signal's node, or can't start there; one that Slurm only names may not have logged."""
+        if not (signal.job and signal.node) or signal.is_foreign or signal.failure_class in DELAYS:
             return
         if is_named_by_slurm(signal):
             named = RankPlacement(signal.event_time_ns, signal.cluster, signal.job, signal.node, is_listed=True)

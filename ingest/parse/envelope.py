@@ -79,7 +79,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         inner = peel(piece)
         peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
     time_ns = _stated_time(fields, heads, record)
-    event_fields = printed_event(text)
+    event_fields = printed_event(peeled.body)
     identity = identity_of(fields | event_fields if event_fields else fields)
     origin = record.origin or _PLAIN
     if is_envelope(record.value):
@@ -97,7 +97,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         rank=_rank(identity, peeled, origin),
         pod=identity.pod if identity.is_cluster_event else identity.pod or peeled.pod,
         container=identity.container or peeled.container,
-        log="" if peeled.host else origin.log,
+        log="" if peeled.host or identity.is_cluster_event else origin.log,
         address=identity.address,
     )
     return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())

@@ -31,13 +31,13 @@ def hurts_a_job(incident: IncidentState, established: Collection[str] | None, he
     """
     is_idle = established is not None and not incident.jobs
     delayed_pods = {signal.fields.get(POD_FIELD) for signal in incident.signals() if signal.failure_class in DELAYS}
-    is_of_one_pod = established is not None and len(delayed_pods) == 1 and incident.jobs.isdisjoint(heard)
+    is_of_one_pod = established is not None and len(delayed_pods) == 1
     return any(
         signal.severity in ERRORS
         and not is_harmless(signal, incident.jobs)
         and not (is_idle and signal.node and is_node_wide(signal))
         and not (_is_of_a_program(signal) and _is_of_none(established, incident.jobs_of(signal)))
-        and not (is_of_one_pod and signal.failure_class in DELAYS)
+        and not (is_of_one_pod and signal.failure_class in DELAYS and incident.jobs_of(signal).isdisjoint(heard))
         for signal in incident.signals()
     )
 

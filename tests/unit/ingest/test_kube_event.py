@@ -6,9 +6,10 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 
 from epicenter.ingest.parse.envelope import parse, stated_time
-from epicenter.rules.model.records import LogEvent
+from epicenter.rules.model.records import LogEvent, Origin
 from tests.support.logs import a_scanner, at, batch, fluent_bit, iso, record, vector
 
 POD = {"kind": "Pod", "namespace": "ml", "name": "run7-worker-3", "uid": "4e0b7f52", "apiVersion": "v1"}
@@ -62,6 +63,16 @@ def test_an_event_that_an_exporter_prints_is_about_its_object_not_the_exporter(
     shipped: Any, text: str, expected: tuple[str, str, str, str]
 ) -> None:
     assert who(event(shipped("mgmt", 605, text))) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), PRINTED)
+def test_an_event_in_the_log_file_of_an_exporter_s_container_is_of_no_file(
+    text: str, expected: tuple[str, str, str, str]
+) -> None:
+    path = Origin(node="mgmt", job="exporter", log="/var/log/containers/exporter-5d9c7_monitoring_main-0b1c.log")
+    line = record(f"{iso(605)} stdout F {text}".encode())
+    found = parse(structs.replace(line, origin=path), "default").event
+    assert (*who(found), found.log) == (*expected, "")
 
 
 @pytest.mark.parametrize(
