@@ -165,9 +165,7 @@ class Engine:
     def jobs_of(self, match: Match) -> set[str]:
         """The jobs that a match affects, as far as placement is known by now."""
         correlator = self._state.lifecycle.correlator
-        return correlator.jobs_of(
-            completed(signal_of(self._rules, match), correlator.placement, pod_of(self._rules, match))
-        )
+        return correlator.jobs_of(completed(signal_of(self._rules, match), correlator.placement, pod_of(match)))
 
     def verdicts(self) -> list[Verdict]:
         """The newest verdicts on missing logs, whether they made incidents or not."""
@@ -321,7 +319,7 @@ class Engine:
         correlator, liveness = self._state.lifecycle.correlator, self._state.liveness
         placement = correlator.placement
         of_line = self._with_host(signal_of(self._rules, match))
-        signal = completed(of_line, placement, pod_of(self._rules, match))
+        signal = completed(of_line, placement, pod_of(match))
         signal = self._with_peer(signal if signal.node == of_line.node else self._with_host(signal))
         if serves_the_cluster(signal):
             signal = foreign(signal)

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from epicenter.rules.model.records import LogEvent, Match, Position
-from epicenter.rules.model.signals import EVENTS, POD_FIELD, Signal
+from epicenter.rules.model.signals import EVENTS, POD_FIELD, POD_STOPPED_RULE, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 
 _DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
 _OF_SRUN = "srun: "
+_OF_CONTROLLERS = (POD_STOPPED_RULE, "progress.job_completed")
+"""Rules of what operators print, each in a pod of its own, about the pods and jobs that they run."""
+
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 _WRITER_FIELD = "own_host"
 """The host of the writer by its own words, for a line whose envelope names no node: in a pod it is the pod's name."""
@@ -21,7 +24,7 @@ _WRITER_FIELD = "own_host"
 def signal_of(rules: RuleSet, match: Match) -> Signal:
     """The signal of a match."""
     event, fields, rule = match.event, match.fields, rules.of(match)
-    if _is_of_a_controller(match, rule.spec):
+    if _is_of_a_controller(match):
         event = structs.replace(event, job="", node="", rank=None, log="")
     elif event.pod:
         fields = {POD_FIELD: event.pod, **fields}
@@ -48,18 +51,18 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
     )
 
 
-def pod_of(rules: RuleSet, match: Match) -> str:
+def pod_of(match: Match) -> str:
     """The pod that the line comes from and is about; empty if it comes from none, or is about another one."""
-    return "" if _is_of_a_controller(match, rules.of(match).spec) else match.event.pod
+    return "" if _is_of_a_controller(match) else match.event.pod
 
 
-def _is_of_a_controller(match: Match, spec: RuleSpec) -> bool:
+def _is_of_a_controller(match: Match) -> bool:
     """Whether a pod of the cluster's own, as an operator's, reports what happened to another pod or job."""
     event, named = match.event, match.fields.get(POD_FIELD, "")
     if named and event.pod:
         return named.rpartition("/")[2] != event.pod.rpartition("/")[2]
-    is_reported = spec.source == EVENTS != event.source
-    return is_reported and bool(event.job) and bool(named or match.fields.get(_JOB_FIELD))
+    is_reported = match.rule in _OF_CONTROLLERS and event.source != EVENTS
+    return is_reported and bool(event.job or event.pod) and bool(named or match.fields.get(_JOB_FIELD))
 
 
 def match_of(signal: Signal) -> Match:
