@@ -54,6 +54,12 @@ def is_of_a_shell(signal: Signal) -> bool:
     return is_typed or bool(_JOB_OF_A_SHELL.match(signal.text)) or any(map(_CELL.search, signal.block))
 
 
+def is_of_a_thread(signal: Signal) -> bool:
+    """Whether it ended a thread of Python, not the process."""
+    first = _first_frame(signal)
+    return first is not None and first["function"].startswith("_bootstrap") and first["path"].endswith("/threading.py")
+
+
 def is_of_a_test(signal: Signal) -> bool:
     """Whether a test raised it, or called what did, as pytest finds tests by their names; or whether its peers had less
     than ten seconds, where jobs give them minutes.

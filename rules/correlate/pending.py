@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from epicenter.rules.cause.exceptions import is_uncaught
+from epicenter.rules.cause.exceptions import is_of_a_thread, is_uncaught
 from epicenter.rules.cause.survival import breaks_its_node, is_called_a_warning
 from epicenter.rules.model.signals import EVENTS, Signal
 from epicenter.rules.model.times import NS_PER_S
@@ -67,10 +67,11 @@ def is_in_passing(signal: Signal) -> bool:
 
 
 def is_announced(signal: Signal) -> bool:
-    """Whether a program reports it as a warning, or before it tries again: if it ends nevertheless, another line or its
-    silence says so.
+    """Whether a program reports it as a warning, before it tries again, or as the end of a thread: if it ends
+    nevertheless, another line or its silence says so.
     """
-    return _is_of_a_job(signal) and (is_called_a_warning(signal) or _is_tried_again(signal.text))
+    is_survived = is_called_a_warning(signal) or is_of_a_thread(signal) or _is_tried_again(signal.text)
+    return is_survived and _is_of_a_job(signal)
 
 
 def is_quoted(signal: Signal) -> bool:

@@ -15,6 +15,11 @@ from tests.support.signals import a_match, a_signal, a_step, alive
 OOM_RULE = "memory.host_oom_kill"
 LINE = Position("n1.log", 1)
 IN_A_TEST = ("Traceback (most recent call last):", '  File "tests/test_ops.py", line 41, in test_timeout')
+IN_A_THREAD = (
+    "Exception in thread Thread-3:",
+    "Traceback (most recent call last):",
+    '  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner',
+)
 IN_A_READER = ("Traceback (most recent call last):", '  File "/w/reader.py", line 41, in read')
 
 
@@ -41,6 +46,7 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
     [
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_TEST), True, id="test"),
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_READER), False, id="reader"),
+        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_THREAD), True, id="thread"),
         pytest.param(a_signal("host-oom-kill", 5, job="A", position=LINE, rule=OOM_RULE), True, id="quoted-kill"),
         pytest.param(
             a_signal("host-oom-kill", 5, "n1", "A", position=LINE, rule=OOM_RULE, source="kernel"), False, id="kill"
