@@ -215,6 +215,7 @@ def test_an_explained_signal_with_more_points_comes_after_an_unexplained_one() -
         pytest.param(' 3:   File "train.py", line 9, in step', True, id="frame-of-a-task"),
         pytest.param("(worker pid=7)     loss.backward()", True, id="code-of-a-ray-worker"),
         pytest.param("Traceback (most recent call last):", True, id="announcement"),
+        pytest.param("=" * 60, True, id="line-drawn-after-it"),
         pytest.param("ValueError: bad shape", False, id="exception"),
         pytest.param(" 3: ValueError:  bad shape", False, id="exception-of-a-task"),
         pytest.param("[rank2]: KeyError: 'input_ids'", False, id="exception-of-a-rank"),
