@@ -29,6 +29,11 @@ MIN_COLLECTIVES: Final = 100
 _WARNING: Final = re.compile(r"(?:[^\s:]{1,40}[\s:]+){0,4}?[\[(<]?(?:WARN|WARNING)\b|W\d{4} [\d:.]{8,18} ")
 """Level first, or after a time and a name, as Python's logging writes it; or glog's letter."""
 
+_TRIES: Final = re.compile(
+    r"(?i)\b(?:attempt|retry|try|restart) {0,2}#?(?P<now>\d{1,4})(?: ?/ ?| of )(?P<most>\d{1,4})\b"
+    r"|\b(?:retrying|will retry|trying again|try(?:ing)? again|reading again)\b"
+)
+
 _FAMILIES_OF_NODES = ("nvidia", "amd", "machine", "kernel")
 FINAL_MARGIN_NS: Final = 120 * NS_PER_S
 """A node's clock may be off this far: what ends a process or breaks a node for good is not ruled out sooner. An attempt
@@ -85,6 +90,12 @@ def is_called_a_warning(signal: Signal) -> bool:
     """
     is_of_ended = signal.failure_class in vocabulary().ends_its_process
     return signal.source == "worker" and not is_of_ended and bool(_WARNING.match(signal.text))
+
+
+def is_tried_again(signal: Signal) -> bool:
+    """Whether the line says that its program tries again: `attempt 1 of 5`, unless that is the last."""
+    found = _TRIES.search(signal.text)
+    return found is not None and (not found["now"] or int(found["now"]) < int(found["most"]))
 
 
 def where(signal: Signal) -> str:

@@ -233,3 +233,21 @@ def test_a_cut_traceback_is_the_cause_only_where_nothing_else_is() -> None:
     named = a_signal("elastic-worker-failed", 1, job="A")
     assert classes(ranked(cut, named)) == ["elastic-worker-failed", "python-exception"]
     assert classes(ranked(cut)) == ["python-exception"]
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "root"),
+    [
+        pytest.param("ERROR s3fs: ReadTimeoutError: GET part-0022 (attempt 1 of 5)", "n1", "sigabrt", id="elsewhere"),
+        pytest.param(
+            "ERROR s3fs: ReadTimeoutError: GET part-0022 (attempt 1 of 5)", "n2", "storage-timeout", id="here"
+        ),
+        pytest.param(
+            "ERROR s3fs: ReadTimeoutError: GET part-0022 (attempt 5 of 5)", "n1", "storage-timeout", id="last"
+        ),
+    ],
+)
+def test_what_a_program_tries_again_ends_no_process_of_another_node(text: str, node: str, root: str) -> None:
+    read = a_signal("storage-timeout", 100, "n2", "A", text=text)
+    best, _ = ranked(read, a_signal("sigabrt", 105, node, "A"))
+    assert best.signal.failure_class == root
