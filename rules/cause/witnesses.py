@@ -17,7 +17,7 @@ from epicenter.rules.packs.vocabulary import vocabulary
 _NAMES_A_PEER: Final = frozenset(
     ("connection-reset", "socket-timeout", "nccl-net-ib-error", "nccl-error", "gloo-error", "heartbeat-timeout")
 )
-_SAYS_ANOTHER_FAILED: Final = ("nccl.remote_error", "nccl.peer_gone", "gloo.peer_closed", "mpi.peer_gone")
+_NAMING_RULES: Final = ("nccl.remote_error", "nccl.peer_gone", "gloo.peer_closed", "mpi.peer_gone")
 """Rules of lines that say so without a peer's name."""
 
 _LOCAL: Final = ("nvidia", "amd", "machine", "kernel", "cuda", "memory", "processes")
@@ -77,13 +77,13 @@ def peer_of(signal: Signal) -> str:
     return signal.fields.get(PEER_NODE_FIELD) or signal.fields.get(PEER_FIELD, "")
 
 
-def blames_another(signal: Signal, context: IncidentContext = NO_CONTEXT) -> bool:
+def names_another_process(signal: Signal, context: IncidentContext = NO_CONTEXT) -> bool:
     """Whether the line itself says that a process elsewhere failed: it names a peer on another node, or its job has
     other nodes.
     """
     if peer := peer_of(signal):
         return peer != signal.node
-    return signal.rule in _SAYS_ANOTHER_FAILED and _has_other_nodes(signal.job, context)
+    return signal.rule in _NAMING_RULES and _has_other_nodes(signal.job, context)
 
 
 def _has_other_nodes(job: str, context: IncidentContext) -> bool:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
-from epicenter.rules.cause.witnesses import accused, blames_another
+from epicenter.rules.cause.witnesses import accused, names_another_process
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
@@ -41,7 +41,7 @@ def culprit_of(
         signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
     if suspects:
         signal = suspects.culprit_of(signal)
-    if is_victim := blames_another(signal, context):
+    if is_victim := names_another_process(signal, context):
         signal = _of_lost_peer(state, signal, context)
     if signal.failure_class in WAITING_CLASSES and not (suspects and suspects.node):
         signal = _of_awaited_node(state, signal, context)

@@ -14,7 +14,7 @@ from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.ranking import Candidate
 from epicenter.rules.cause.reasons import Alone, Reason, ReasonKind
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
-from epicenter.rules.cause.witnesses import blames_another
+from epicenter.rules.cause.witnesses import names_another_process
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.model.job_names import job_in_words
@@ -123,7 +123,7 @@ def _unseen_kernel(node: str, context: IncidentContext) -> list[str]:
 
 
 def _unknown_node(root: Signal, context: IncidentContext) -> str:
-    if blames_another(root, context):
+    if names_another_process(root, context):
         return "no line says which node failed first: only that a connection to another was lost"
     return "no line says which node did not come: only those that waited for it"
 

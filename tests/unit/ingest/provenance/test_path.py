@@ -236,7 +236,7 @@ def test_a_file_for_each_node_names_the_job_and_the_node(
         pytest.param(["2026-03-01/train-7877.log", "2026-03-02/train-7877.log"], "", id="days"),
     ],
 )
-def test_a_number_in_the_name_of_a_node_s_file_is_the_job_where_another_file_says_so(
+def test_a_number_in_the_name_of_a_node_s_file_is_the_job_where_another_file_names_it(
     tmp_path: Path, files: list[str], job: str
 ) -> None:
     for name in files:
