@@ -26,6 +26,7 @@ _NODE_FIELDS = (
 )
 _JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID", "attrs.job_id", "attrs.SLURM_JOB_ID")
 _JOB_LABELS = (
+    "job_id",
     "training.kubeflow.org/job-name",
     "jobset.sigs.k8s.io/jobset-name",
     "leaderworkerset.sigs.k8s.io/name",
@@ -34,6 +35,8 @@ _JOB_LABELS = (
     "batch.kubernetes.io/job-name",
     "job-name",
 )
+"""A site's own id names one run; an operator's name may be used again."""
+
 _CGROUP_FIELDS = ("_SYSTEMD_CGROUP", "_SYSTEMD_UNIT")
 _JOB_OF_CGROUP = re.compile(r"\bjob[_-](\d{1,10})(?=[/.]|$)")
 """Slurm's cgroups (`/system.slice/slurmstepd.scope/job_7877/step_0`), and units that sites name alike."""

@@ -64,6 +64,13 @@ _IP = r"(?:, ip=[\w.:]{2,45})?"
 _PROGRESS = r"(?=(?:\| ?)?(?:[Gg]lobal[ _])?(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|ITER|[Ee]poch|Training)[ :=#\[]{1,4}\w)"
 """The program's own line on its progress: behind another word, the time belongs to the text of a logging library."""
 
+_OF_ANOTHER_WRITER = (
+    rf"(?= {{0,6}}\d{{1,7}}: |\[[a-z][a-z_-]{{0,40}}\d{{1,7}}\]: ?|\([^()\n]{{0,120}}\bpid=\d|[IWEF]\d{{4}} {_CLOCK}"
+    r"|  File \"|    |Traceback \(|(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit)(?::|$)"
+    rf"|\d{{4}}-\d\d-\d\d[T ]{_CLOCK}|[A-Za-z][\w.-]{{0,80}}:\d{{1,8}}:\d{{1,8}} \[)"
+)
+"""What logging libraries don't write behind their time: another prefix, another time, or what Python prints."""
+
 _DIGIT = (
     rf"(?P<time>{_ISO}) (?P<stream>stdout|stderr) [PF](?::\S{{0,20}})? ",
     rf"(?P<time>(?P<printk>\d{{4}}-\d\d-\d\dT{_CLOCK},\d{{6}}[+-]\d\d:\d\d)) {_CALLER} ?",
@@ -72,6 +79,7 @@ _DIGIT = (
     rf"(?P<time>{_RFC3339}) (?P<speaker>{_KERNEL_OR_PID}){_END}",
     rf"(?P<time>{_WITH_ZONE}) ",
     rf"(?P<time>\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:[.,]\d{{1,9}})?) (?:\| )?{_PROGRESS}",
+    rf"(?P<time>\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:\.\d{{1,9}})?) {_OF_ANOTHER_WRITER}",
     rf"(?P<time>{_ISO}):? (?=\[{_SINCE_BOOT}\])",
     rf"(?P<time>\d{{10}}\.\d{{6}}) {_SYSLOG}",
     rf"(?:\d{{1,2}}\.\d[\w.+-]{{0,80}},)?{_KMSG}",

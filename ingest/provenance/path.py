@@ -115,7 +115,7 @@ def _by_usual_names(file: Path, root: Path) -> Origin:
         return Origin(job=parts["id"], node=parts["node"], rank=None, log=str(file))
     of_ray = job_of_ray(file)
     is_system = bool(_SYSTEM.search(stem)) or (is_daemon_of_ray(file) and not of_ray)
-    of_pod, of_file = _job_of_pod(stem, folders), _job_of_file(file, stem)
+    of_pod, of_file = _job_of_pod(stem, folders), _job_of_file(file, stem) or _job_known_elsewhere(file, root, stem)
     job = "" if is_system else of_ray or of_pod or of_file or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
     if not node and rank is None and job and not of_file and _is_one_per_node(file):
@@ -177,6 +177,21 @@ def _job_of_file(file: Path, stem: str) -> str:
         return slurm_id
     found = _NAME_AND_ID.match(stem) if {".out", ".err"} & set(file.suffixes) and not _is_one_of_many(stem) else None
     return found["id"] if found and not _DATE.match(found["id"]) else ""
+
+
+def _job_known_elsewhere(file: Path, root: Path, stem: str) -> str:
+    """The id in `node0007/train-7877.log` if another node has that file, or a folder above `slurm-7877.out`.
+
+    Alone it may be a process id.
+    """
+    found = None if _is_one_of_many(stem) else _NAME_AND_ID.match(stem)
+    if not found or _DATE.match(found["id"]):
+        return ""
+    above = (folder for folder in file.parents[1:] if folder.is_relative_to(root))
+    is_known = _is_in_folder_of_node(file, root) or any(
+        (folder / f"slurm-{found['id']}.out").exists() for folder in above
+    )
+    return found["id"] if is_known else ""
 
 
 def _job_of_folders(folders: Sequence[str]) -> str:

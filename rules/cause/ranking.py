@@ -14,7 +14,7 @@ from msgspec import structs
 from epicenter.rules.cause.collectives import NAMING_FIELDS, names
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
-from epicenter.rules.cause.survival import Trained, is_called_a_warning, is_over, is_survived
+from epicenter.rules.cause.survival import Trained, is_called_a_warning, is_over, is_survived, is_tried_again
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.cause.witnesses import Accused, peer_of
 from epicenter.rules.event_time.ordering import onset_order
@@ -105,6 +105,7 @@ def rank(
 
     past, awaited = _past(signals, survival), _named_later(signals)
     warned = {signal.signal_id for signal in signals if is_called_a_warning(signal)}
+    tried_again = {signal.signal_id for signal in signals if _is_tried_again(signal)}
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
         if not explains(cause, effect, edge, jobs_of, topology):
@@ -112,6 +113,8 @@ def rank(
         if cause.failure_class in WAITING_CLASSES and effect.signal_id in awaited:
             return False
         if cause.signal_id in warned and cause.node != effect.node:
+            return False
+        if cause.signal_id in tried_again and effect.node not in ("", cause.node):
             return False
         if past.get(cause.signal_id) is ReasonKind.OUTLASTED and not _reaches(cause, effect, suspects):
             return False
@@ -363,7 +366,11 @@ def _weigh_cut_tracebacks(candidates: Sequence[Candidate]) -> None:
 
 
 def _is_warning(signal: Signal) -> bool:
-    return signal.severity not in ERRORS or is_called_a_warning(signal)
+    return signal.severity not in ERRORS or is_called_a_warning(signal) or _is_tried_again(signal)
+
+
+def _is_tried_again(signal: Signal) -> bool:
+    return signal.source != "kernel" and is_tried_again(signal)
 
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:

@@ -29,28 +29,35 @@ MIN_COLLECTIVES: Final = 100
 _WARNING: Final = re.compile(r"(?:[^\s:]{1,40}[\s:]+){0,4}?[\[(<]?(?:WARN|WARNING)\b|W\d{4} [\d:.]{8,18} ")
 """Level first, or after a time and a name, as Python's logging writes it; or glog's letter."""
 
+_TRIES: Final = re.compile(
+    r"(?i)\b(?:attempt|retry|try|restart) {0,2}#?(?P<now>\d{1,4})(?: ?/ ?| of )(?P<most>\d{1,4})\b"
+    r"|\b(?:retrying|will retry|trying again|try(?:ing)? again|reading again)\b"
+)
+
 _FAMILIES_OF_NODES = ("nvidia", "amd", "machine", "kernel")
 FINAL_MARGIN_NS: Final = 120 * NS_PER_S
-"""A node's clock may be off this far: what ends a process or breaks a node for good is not ruled out sooner."""
+"""A node's clock may be off this far: what ends a process or breaks a node for good is not ruled out sooner. An attempt
+that trained for this long was not stopped by what came before it.
+"""
 
 CLEARED_MARGIN_NS: Final = 60 * NS_PER_S
 """Transfers that a dead link lost fail this long after it came up again."""
 
 
-def is_survived(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
+def is_survived(signal: Signal, spans: Collection[TrainingSpan], counts_next: bool = False) -> bool:
     """Whether all jobs that the signal affects, one span each, completed two steps after it.
 
     False for verdicts on missing logs, and for classes that stay although a job trains on. A warning may come before
-    the first step of the attempt, as when a job starts.
+    the first step of the attempt, as when a job starts. `counts_next`: minutes of training of the next attempt count.
     """
     if not spans or signal.position is None or vocabulary().is_latent(signal.failure_class):
         return False
-    return _trained_on(signal, spans)
+    return _trained_on(signal, spans, counts_next)
 
 
-def is_outlasted(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
+def is_outlasted(signal: Signal, spans: Collection[TrainingSpan], counts_next: bool = False) -> bool:
     """The same for classes that stay: they may still be the cause, but less likely than what came later."""
-    return bool(spans) and vocabulary().is_latent(signal.failure_class) and _trained_on(signal, spans)
+    return bool(spans) and vocabulary().is_latent(signal.failure_class) and _trained_on(signal, spans, counts_next)
 
 
 def until_it_waited(span: TrainingSpan, signal: Signal) -> TrainingSpan:
@@ -63,13 +70,15 @@ def until_it_waited(span: TrainingSpan, signal: Signal) -> TrainingSpan:
     return span._replace(until_ns=waited_since_ns) if has_trained else span
 
 
-def _trained_on(signal: Signal, spans: Collection[TrainingSpan]) -> bool:
+def _trained_on(signal: Signal, spans: Collection[TrainingSpan], counts_next: bool) -> bool:
     ends_its_process = signal.failure_class in vocabulary().ends_its_process or is_uncaught(signal)
     is_final = breaks_its_node(signal) or ends_its_process
     margin_ns = FINAL_MARGIN_NS if is_final else MARGIN_NS
-    is_error = signal.severity in ERRORS
+    is_error, time_ns = signal.severity in ERRORS, signal.event_time_ns
     return all(
-        (span.since_ns if is_error else span.earlier_ns) <= signal.event_time_ns < span.until_ns - margin_ns
+        time_ns < span.until_ns - margin_ns
+        if time_ns >= (span.since_ns if is_error else span.earlier_ns)
+        else counts_next and span.since_ns < span.until_ns - FINAL_MARGIN_NS
         for span in spans
     )
 
@@ -81,6 +90,12 @@ def is_called_a_warning(signal: Signal) -> bool:
     """
     is_of_ended = signal.failure_class in vocabulary().ends_its_process
     return signal.source == "worker" and not is_of_ended and bool(_WARNING.match(signal.text))
+
+
+def is_tried_again(signal: Signal) -> bool:
+    """Whether the line says that its program tries again: `attempt 1 of 5`, unless that is the last."""
+    found = _TRIES.search(signal.text)
+    return found is not None and (not found["now"] or int(found["now"]) < int(found["most"]))
 
 
 def where(signal: Signal) -> str:

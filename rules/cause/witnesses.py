@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,8 +17,14 @@ from epicenter.rules.packs.vocabulary import vocabulary
 _NAMES_A_PEER: Final = frozenset(
     ("connection-reset", "socket-timeout", "nccl-net-ib-error", "nccl-error", "gloo-error", "heartbeat-timeout")
 )
+_NAMING_RULES: Final = ("nccl.remote_error", "nccl.peer_gone", "gloo.peer_closed", "mpi.peer_gone")
+"""Rules of lines that say so without a peer's name."""
+
 _LOCAL: Final = ("nvidia", "amd", "machine", "kernel", "cuda", "memory", "processes")
 """Families of failures of one node, as opposed to networks, storage and schedulers."""
+
+_HOST_NAME: Final = re.compile(r"(?=[^:]*[A-Za-z])[\w.-]+$", re.ASCII)
+"""As opposed to an address."""
 
 _LOCAL_FIELD, _IPV4_AS_GID = "local_gid", "::ffff:"
 
@@ -70,6 +77,21 @@ def peer_of(signal: Signal) -> str:
     return signal.fields.get(PEER_NODE_FIELD) or signal.fields.get(PEER_FIELD, "")
 
 
+def names_another_process(signal: Signal, context: IncidentContext = NO_CONTEXT) -> bool:
+    """Whether the line itself says that a process elsewhere failed: it names a peer on another node, or its job has
+    other nodes.
+    """
+    if peer := peer_of(signal):
+        return peer != signal.node
+    return signal.rule in _NAMING_RULES and _has_other_nodes(signal.job, context)
+
+
+def _has_other_nodes(job: str, context: IncidentContext) -> bool:
+    of_ranks = {node for (of_job, _), node in context.node_of_rank.items() if of_job == job and node}
+    nodes = of_ranks.union(context.nodes_by_job.get(job, ()))
+    return max(len(nodes), context.node_count_by_job.get(job, 0)) > 1
+
+
 def own_address(signal: Signal) -> str:
     """The address of its own node that a lost connection names, in IPv4; empty if none."""
     return signal.fields.get(_LOCAL_FIELD, "").removeprefix(_IPV4_AS_GID)
@@ -81,7 +103,8 @@ def accused(
     """The node that is an end of all lost connections; else the one that more nodes name than any other, first among
     those that name none. None if there is no such node.
 
-    An address that is not known belongs to the only node of the jobs that names no other.
+    An address that is not known belongs to the only node of the jobs that names no other. A name that is not known is
+    that of a node without logs, if two lost it.
     """
     if not accusers:
         return None
@@ -97,9 +120,20 @@ def accused(
     most = Accused(name, frozenset(by_node[name]), frozenset(peers))
     nodes = {node for of_job in context.nodes_by_job.values() for node in of_job}
     if name in nodes:
-        return most
+        return most if len(most.accusers) > 1 or _is_heard(name, nodes, context) else None
     unheard = nodes - accusing
-    return structs.replace(most, node=unheard.pop()) if len(unheard) == 1 else None
+    if len(unheard) == 1:
+        return structs.replace(most, node=unheard.pop())
+    return most if len(most.accusers) > 1 and _HOST_NAME.match(name) else None
+
+
+def _is_heard(name: str, nodes: Collection[str], context: IncidentContext) -> bool:
+    """Whether the node would name whom it lost in its turn, or is the only other one.
+
+    Where only some ranks log, the first to go away may itself have lost another.
+    """
+    unheard = {node for of_job in context.unheard_nodes_by_job.values() for node in of_job}
+    return name not in unheard or len(nodes) == 2
 
 
 def _common_end(accusers: Accusers) -> str:

@@ -344,7 +344,8 @@ class Correlator(msgspec.Struct):
         return None
 
     def _open(self, signal: Signal) -> IncidentState:
-        incident = IncidentState(stable_id("incident", signal.signal_id), signal.cluster)
+        incident_id = stable_id("incident", signal.signal_id)
+        incident = IncidentState(incident_id, signal.cluster, opened_ns=signal.event_time_ns)
         incident.record(signal.event_time_ns, f"opened: {signal.failure_class}{place_of(signal)}")
         if is_soft(signal):
             incident.pending_until_ns = signal.event_time_ns + (START_NS if delays_a_start(signal) else HOLD_NS)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from epicenter.rules.cause.exceptions import is_of_a_thread, is_uncaught
-from epicenter.rules.cause.survival import breaks_its_node, is_called_a_warning
+from epicenter.rules.cause.survival import breaks_its_node, is_called_a_warning, is_tried_again
 from epicenter.rules.model.signals import EVENTS, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -36,11 +36,6 @@ _FAMILIES_OF_NODES: Final = ("nvidia", "amd", "machine", "kernel")
 _KILLS_OF_KERNELS: Final = ("memory.host_oom_kill", "memory.cgroup_oom_kill")
 _OF_ANY_PROCESS: Final = ("unknown-death",)
 """What a shell says of a program that it ran, which may be any."""
-
-_TRIES: Final = re.compile(
-    r"(?i)\b(?:attempt|retry|try|restart) {0,2}#?(?P<now>\d{1,4})(?: ?/ ?| of )(?P<most>\d{1,4})\b"
-    r"|\b(?:retrying|will retry|trying again|try(?:ing)? again|reading again)\b"
-)
 
 
 def is_soft(signal: Signal) -> bool:
@@ -70,7 +65,7 @@ def is_announced(signal: Signal) -> bool:
     """Whether a program reports it as a warning, before it tries again, or as the end of a thread: if it ends
     nevertheless, another line or its silence says so.
     """
-    is_survived = is_called_a_warning(signal) or is_of_a_thread(signal) or _is_tried_again(signal.text)
+    is_survived = is_called_a_warning(signal) or is_of_a_thread(signal) or is_tried_again(signal)
     return is_survived and _is_of_a_job(signal)
 
 
@@ -83,11 +78,6 @@ def is_quoted(signal: Signal) -> bool:
 
 def _is_of_a_job(signal: Signal) -> bool:
     return bool(signal.job) and signal.position is not None and (signal.source != "kernel" or signal.log != "")
-
-
-def _is_tried_again(text: str) -> bool:
-    found = _TRIES.search(text)
-    return found is not None and (not found["now"] or int(found["now"]) < int(found["most"]))
 
 
 def is_of_a_node(signal: Signal) -> bool:

@@ -122,6 +122,7 @@ class IncidentState(msgspec.Struct):
     seen: dict[str, None] = {}
     seen_before: dict[str, None] = {}
     signal_count: int = 0
+    opened_ns: int = 0
     first_onset_ns: int = 0
     last_seen_ns: int = 0
     steps_since: dict[str, int] = {}
@@ -166,6 +167,7 @@ class IncidentState(msgspec.Struct):
         self.signal_count += len(theirs.keys() - self.seen.keys() - self.seen_before.keys())
         for signal_id in theirs:
             self._remember(signal_id)
+        self.opened_ns = min(self.opened_ns, other.opened_ns)
         self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
         self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
@@ -197,13 +199,17 @@ class IncidentState(msgspec.Struct):
             self.trained[job] = max(until_it_waited(span, signal), self.trained.get(job, NOT_TRAINED))
 
     def survival(self, signal: Signal) -> ReasonKind | None:
-        """Whether its jobs trained on after this one of its signals, before the newest failure here."""
+        """Whether its jobs trained on after this one of its signals, before the newest failure here.
+
+        What is older than the incident may be of an earlier attempt of the job.
+        """
         spans = [self.trained.get(job, NOT_TRAINED) for job in self.jobs_of(signal)]
         if NOT_TRAINED in spans:
             return None
-        if is_survived(signal, spans):
+        is_older = signal.event_time_ns < self.opened_ns
+        if is_survived(signal, spans, is_older):
             return ReasonKind.SURVIVED
-        return ReasonKind.OUTLASTED if is_outlasted(signal, spans) else None
+        return ReasonKind.OUTLASTED if is_outlasted(signal, spans, is_older) else None
 
     def signals(self) -> list[Signal]:
         """The kept signals, earliest onset first."""

@@ -99,4 +99,5 @@ def is_cut_traceback(signal: Signal) -> bool:
     if signal.failure_class != "python-exception" or signal.fields.get("exception"):
         return False
     last = _LABELS.sub("", signal.block[-1] if signal.block else signal.text, count=1)
-    return last[:1].isspace() or any(words in last for words in _ANNOUNCES_A_TRACEBACK)
+    has_words = any(map(str.isalnum, last))
+    return last[:1].isspace() or not has_words or any(words in last for words in _ANNOUNCES_A_TRACEBACK)

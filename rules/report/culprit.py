@@ -8,7 +8,7 @@ from msgspec import structs
 
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
-from epicenter.rules.cause.witnesses import accused, peer_of
+from epicenter.rules.cause.witnesses import accused, names_another_process
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
@@ -31,7 +31,7 @@ def culprit_of(
     state: IncidentState, signal: Signal, suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
 ) -> Signal:
     """The signal with the culprit's node and rank: the suspects', for one of their job that only waited; else the node
-    of the peer that went away, for a lost connection to it.
+    of the peer that went away, for a lost connection to it: whoever lost it is not the culprit.
 
     Where nodes report that another did not come, it is the only one of the job that did not; if that is not known,
     there is no node. If a job stands, is slow or never starts for no other known reason, it is the job's only outlier.
@@ -41,16 +41,24 @@ def culprit_of(
         signal = structs.replace(signal, node=absent[0] if len(absent) == 1 else "", rank=None, gpu="")
     if suspects:
         signal = suspects.culprit_of(signal)
-    if peer_of(signal) and (lost := accused(state.accusers_by_peer, context, state.node_by_address)):
-        signal = lost.culprit_of(signal)
+    if is_victim := names_another_process(signal, context):
+        signal = _of_lost_peer(state, signal, context)
     if signal.failure_class in WAITING_CLASSES and not (suspects and suspects.node):
         signal = _of_awaited_node(state, signal, context)
     if not signal.node and signal.rank is not None:
         signal = structs.replace(signal, node=context.node_of_rank.get((signal.job, signal.rank), ""))
-    if not (signal.node or peer_of(signal) or signal.failure_class in (*WAITING_CLASSES, *OPEN_CLASSES)):
+    if not (signal.node or is_victim or signal.failure_class in (*WAITING_CLASSES, *OPEN_CLASSES)):
         signal = structs.replace(signal, node=_only_node_named(state, signal))
     outlier = outlier_of(signal, context)
     return structs.replace(signal, node=outlier.node) if outlier else signal
+
+
+def _of_lost_peer(state: IncidentState, signal: Signal, context: IncidentContext) -> Signal:
+    """The signal at the node that most lost; at none if that is not known, and no other node names the reporter."""
+    lost = accused(state.accusers_by_peer, context, state.node_by_address)
+    named = signal if lost is None else lost.culprit_of(signal)
+    is_named = named is not signal or signal.node in (lost and lost.node, *state.accusers_by_peer)
+    return named if is_named else structs.replace(signal, node="", rank=None, gpu="")
 
 
 def _of_awaited_node(state: IncidentState, signal: Signal, context: IncidentContext) -> Signal:

@@ -14,9 +14,11 @@ from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.ranking import Candidate
 from epicenter.rules.cause.reasons import Alone, Reason, ReasonKind
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
+from epicenter.rules.cause.witnesses import names_another_process
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.model.job_names import job_in_words
+from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 from epicenter.rules.report.culprit import culprit_of, outlier_of, unstoppable_node
 from epicenter.rules.report.reason_text import reason_texts
@@ -90,7 +92,7 @@ def missing(
     return (
         *_unseen_kernel(node, context),
         *_unknown_culprit(state, is_only_waiting, suspects),
-        *([] if node or not root.node else ["no line says which node did not come: only those that waited for it"]),
+        *([] if node or not root.node else [_unknown_node(root, context)]),
         *_unseen_ranks(state, context),
         *_cut_logs(state, context),
         *_unlisted_nodes(state, topology),
@@ -118,6 +120,12 @@ def _unseen_kernel(node: str, context: IncidentContext) -> list[str]:
     if context.kernel_nodes is None or node in context.kernel_nodes:
         return []
     return [f"there is no kernel log of {node}, so a hardware failure can be neither confirmed nor ruled out"]
+
+
+def _unknown_node(root: Signal, context: IncidentContext) -> str:
+    if names_another_process(root, context):
+        return "no line says which node failed first: only that a connection to another was lost"
+    return "no line says which node did not come: only those that waited for it"
 
 
 def _unknown_culprit(state: IncidentState, is_only_waiting: bool, suspects: Suspects | None) -> list[str]:

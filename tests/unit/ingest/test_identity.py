@@ -108,3 +108,8 @@ def test_the_writers_of_one_node_whose_processes_differ_are_different_ranks() ->
     fields = {"MESSAGE": "x", "_HOSTNAME": "n1", "_SYSTEMD_UNIT": "train-77.service"}
     ranks = [identity_of(fields | {"proc": f"rank{rank}"}).rank for rank in (4, 5)]
     assert ranks == ["4", "5"]
+
+
+def test_a_site_s_own_id_of_a_run_is_more_exact_than_the_name_of_its_operator() -> None:
+    labels = {"training.kubeflow.org/job-name": "llama", "job_id": "llama-3f2a"}
+    assert identity_of({"kubernetes": {"pod_name": "llama-worker-3", "labels": labels}}).job == "llama-3f2a"

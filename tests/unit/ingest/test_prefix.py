@@ -347,3 +347,28 @@ def test_a_number_behind_a_word_is_no_program(time: str) -> None:
 def test_words_of_progress_behind_a_time_are_no_host_and_program(text: str) -> None:
     peeled = peel(f"Mar  2 09:00:05 {text}")
     assert (peeled.body, peeled.host) == (text, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        pytest.param(BODY, BODY, id="traceback"),
+        pytest.param('  File "train.py", line 9, in step', '  File "train.py", line 9, in step', id="frame"),
+        pytest.param("    loss.backward()", "    loss.backward()", id="code"),
+        pytest.param("torch.AcceleratorError: CUDA error", "torch.AcceleratorError: CUDA error", id="exception"),
+        pytest.param(f" 3: [default5]:{BODY}", BODY, id="srun-label-and-torchrun-tee"),
+        pytest.param("E0302 09:00:05.110000 7 api.py:874] x", "E0302 09:00:05.110000 7 api.py:874] x", id="glog"),
+        pytest.param("n1:881:990 [3] NCCL INFO x", "n1:881:990 [3] NCCL INFO x", id="nccl"),
+        pytest.param("2026-03-02 09:00:05,110 INFO x", "2026-03-02 09:00:05,110 INFO x", id="time-of-a-logger"),
+    ],
+)
+def test_the_time_that_a_pipe_adds_is_removed(line: str, body: str) -> None:
+    stamped = f"2026-03-02T09:00:05 {line}"
+    assert (peel(stamped).body, peel(stamped).timed) == (body, stamped)
+
+
+@pytest.mark.parametrize(
+    "text", ["[INFO] x", "INFO trainer: x", "trainer[ERROR] ValueError: x", "ValueErrors are rare"]
+)
+def test_the_time_of_a_logging_library_is_part_of_its_line(text: str) -> None:
+    assert peel(f"2026-03-02 09:00:05 {text}").body == f"2026-03-02 09:00:05 {text}"

@@ -226,6 +226,27 @@ def test_a_file_for_each_node_names_the_job_and_the_node(
 
 
 @pytest.mark.parametrize(
+    ("files", "job"),
+    [
+        pytest.param(["node0007/train-7877.log", "slurm-7877.out"], "7877", id="log-of-its-batch-script"),
+        pytest.param(["node0007/train-7877.log", "node0008/train-7877.log"], "7877", id="on-two-nodes"),
+        pytest.param(["node0007/nccl-7877.log", "node0008/nccl-7878.log"], "", id="process-ids"),
+        pytest.param(["node0007/train-7877.log", "node0007/slurm-7878.out"], "", id="another-job"),
+        pytest.param(["node0007/train-2026.log", "node0008/train-2026.log"], "", id="year"),
+        pytest.param(["2026-03-01/train-7877.log", "2026-03-02/train-7877.log"], "", id="days"),
+    ],
+)
+def test_a_number_in_the_name_of_a_node_s_file_is_the_job_where_another_file_names_it(
+    tmp_path: Path, files: list[str], job: str
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    origin = origin_of(tmp_path / files[0], tmp_path)
+    assert (origin.job if is_named_job(origin.job) else "") == job
+
+
+@pytest.mark.parametrize(
     ("files", "node"),
     [
         pytest.param(["alpha7.log", "alpha8.log"], "alpha7", id="numbers"),

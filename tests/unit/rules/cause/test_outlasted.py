@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from epicenter.rules.cause.ranking import rank
 from epicenter.rules.cause.reasons import ReasonKind
 from epicenter.rules.cause.suspects import Absent, Suspect, Suspects
+from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.engine import Engine
-from epicenter.rules.model.records import RankPlacement
+from epicenter.rules.model.records import Position, RankPlacement
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.training_span import TrainingSpan
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_signal, a_step, a_timeout, alive, an_xid
 
@@ -74,3 +77,12 @@ def test_a_gpu_error_that_a_job_outlasted_is_the_cause_only_on_the_node_that_nev
     engine.add([an_xid(64, 60, decoy), *timeouts], [*logged, *training], placed)
     (incident,) = {incident.incident_id: incident for incident in engine.advance(at(1010))}.values()
     assert (incident.root_cause.failure_class, incident.root_cause.node) == root
+
+
+@pytest.mark.parametrize(("opened", "expected"), [(900, ReasonKind.OUTLASTED), (500, None)], ids=["older", "its-own"])
+def test_what_ended_an_attempt_before_is_outlasted_by_the_next_one(opened: int, expected: ReasonKind | None) -> None:
+    state = IncidentState("00000000000000a1", "default", opened_ns=at(opened))
+    broken = replace(a_signal("xid-48", 500, "n1", severity="critical"), position=Position("n1.log", 1))
+    state.add(broken, {"A"})
+    state.trained["A"] = TrainingSpan(since_ns=at(600), until_ns=at(900), earlier_ns=at(490))
+    assert state.survival(broken) is expected

@@ -215,6 +215,7 @@ def test_an_explained_signal_with_more_points_comes_after_an_unexplained_one() -
         pytest.param(' 3:   File "train.py", line 9, in step', True, id="frame-of-a-task"),
         pytest.param("(worker pid=7)     loss.backward()", True, id="code-of-a-ray-worker"),
         pytest.param("Traceback (most recent call last):", True, id="announcement"),
+        pytest.param("=" * 60, True, id="line-drawn-after-it"),
         pytest.param("ValueError: bad shape", False, id="exception"),
         pytest.param(" 3: ValueError:  bad shape", False, id="exception-of-a-task"),
         pytest.param("[rank2]: KeyError: 'input_ids'", False, id="exception-of-a-rank"),
@@ -232,3 +233,21 @@ def test_a_cut_traceback_is_the_cause_only_where_nothing_else_is() -> None:
     named = a_signal("elastic-worker-failed", 1, job="A")
     assert classes(ranked(cut, named)) == ["elastic-worker-failed", "python-exception"]
     assert classes(ranked(cut)) == ["python-exception"]
+
+
+@pytest.mark.parametrize(
+    ("text", "node", "root"),
+    [
+        pytest.param("ERROR s3fs: ReadTimeoutError: GET part-0022 (attempt 1 of 5)", "n1", "sigabrt", id="elsewhere"),
+        pytest.param(
+            "ERROR s3fs: ReadTimeoutError: GET part-0022 (attempt 1 of 5)", "n2", "storage-timeout", id="here"
+        ),
+        pytest.param(
+            "ERROR s3fs: ReadTimeoutError: GET part-0022 (attempt 5 of 5)", "n1", "storage-timeout", id="last"
+        ),
+    ],
+)
+def test_what_a_program_tries_again_ends_no_process_of_another_node(text: str, node: str, root: str) -> None:
+    read = a_signal("storage-timeout", 100, "n2", "A", text=text)
+    best, _ = ranked(read, a_signal("sigabrt", 105, node, "A"))
+    assert best.signal.failure_class == root

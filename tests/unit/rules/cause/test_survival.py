@@ -12,6 +12,7 @@ from tests.support.logs import at
 from tests.support.signals import a_signal
 
 AGAIN = TrainingSpan(since_ns=at(600), until_ns=at(900), earlier_ns=at(300))
+BRIEFLY = TrainingSpan(since_ns=at(600), until_ns=at(660), earlier_ns=at(300))
 FIRST = TrainingSpan(since_ns=0, until_ns=at(900))
 
 
@@ -32,3 +33,19 @@ def test_what_comes_before_further_steps_of_its_attempt_is_survived(
 ) -> None:
     signal = a_signal("nccl-net-ib-error", second, "n1", "A", severity=severity)
     assert is_survived(replace(signal, position=Position("n1.log", 1)), [span]) is expected
+
+
+@pytest.mark.parametrize(
+    ("severity", "second", "span", "expected"),
+    [
+        pytest.param("error", 500, AGAIN, True, id="error"),
+        pytest.param("error", 500, BRIEFLY, False, id="error-before-a-minute-of-training"),
+        pytest.param("warning", 200, AGAIN, True, id="warning"),
+        pytest.param("warning", 200, BRIEFLY, False, id="warning-before-a-minute-of-training"),
+    ],
+)
+def test_minutes_of_training_of_the_next_attempt_rule_out_what_is_older_than_a_failure(
+    severity: str, second: int, span: TrainingSpan, expected: bool
+) -> None:
+    signal = a_signal("nccl-net-ib-error", second, "n1", "A", severity=severity)
+    assert is_survived(replace(signal, position=Position("n1.log", 1)), [span], counts_next=True) is expected

@@ -27,11 +27,30 @@ OF_FOUR = IncidentContext(nodes_by_job={"A": ("n1", "n2", "n3", "n4")})
         pytest.param({"10.0.0.9": {"n2", "n3"}}, "", id="address-of-one-of-two"),
         pytest.param({"n1": {"n2", "n3"}, "10.0.0.7": {"n1"}}, "n1", id="an-end-of-every-lost-connection"),
         pytest.param({"n1": {"n2"}, "10.0.0.7": {"n1"}}, "", id="an-end-of-only-two"),
+        pytest.param({"n9": {"n2", "n3"}, "n2": {"n1"}, "n1": {"n4"}}, "n9", id="a-node-without-logs"),
+        pytest.param({"10.0.0.9": {"n2", "n3"}, "n2": {"n1"}, "n1": {"n4"}}, "", id="an-address-without-logs"),
         pytest.param({}, "", id="nobody-is-named"),
     ],
 )
 def test_the_lost_node_is_the_one_that_the_others_name(accusers: dict[str, set[str]], node: str) -> None:
     found = accused(accusers, OF_FOUR)
+    assert (found.node if found else "") == node
+
+
+@pytest.mark.parametrize(
+    ("nodes", "unheard", "accusers", "node"),
+    [
+        pytest.param({"n1", "n2", "n3"}, {"n1", "n3"}, {"n1": {"n2"}}, "", id="a-victim-itself-for-all-that-is-known"),
+        pytest.param({"n1", "n2", "n3"}, {"n3"}, {"n1": {"n2"}}, "n1", id="logs-and-names-none"),
+        pytest.param({"n1", "n2", "n3"}, {"n1"}, {"n1": {"n2", "n3"}}, "n1", id="named-by-two"),
+        pytest.param({"n1", "n2"}, {"n1"}, {"n1": {"n2"}}, "n1", id="the-only-other"),
+    ],
+)
+def test_one_witness_is_enough_only_against_a_node_that_would_name_whom_it_lost(
+    nodes: set[str], unheard: set[str], accusers: dict[str, set[str]], node: str
+) -> None:
+    context = IncidentContext(nodes_by_job={"A": nodes}, unheard_nodes_by_job={"A": unheard})
+    found = accused(accusers, context)
     assert (found.node if found else "") == node
 
 

@@ -155,3 +155,35 @@ def test_of_ranks_that_waited_the_one_that_its_launcher_had_to_kill_is_the_culpr
     root = report(state, the_rules(), OF_FOUR).root_cause
     has_reason = any("had to be killed" in reason for reason in root.reasons)
     assert (root.node if has_reason else "") == node
+
+
+def lost(node: str, rule: str, fields: dict[str, str], context: IncidentContext) -> Incident:
+    line = a_signal("connection-reset", 600, node, "7801", rule=rule, fields=fields)
+    state = IncidentState("00000000000000a1", "default")
+    state.add(replace(line, position=Position(f"{node}.log", 1)), {"7801"})
+    return report(state, the_rules(), context)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields", "context", "culprit"),
+    [
+        pytest.param("nccl.peer_gone", {"peer": "n9"}, NO_CONTEXT, "", id="peer-of-an-unknown-node"),
+        pytest.param("nccl.peer_gone", {"peer": "n0"}, NO_CONTEXT, "n0", id="peer-on-its-own-node"),
+        pytest.param("nccl.peer_gone", {"peer": "n2"}, OF_FOUR, "n2", id="peer-of-the-job"),
+        pytest.param("nccl.remote_error", {}, OF_FOUR, "", id="peer-without-a-name"),
+        pytest.param("nccl.remote_error", {}, NO_CONTEXT, "n0", id="job-of-unknown-size"),
+        pytest.param(
+            "nccl.remote_error",
+            {},
+            IncidentContext(node_of_rank={("7801", 0): "n0", ("7801", 8): "10.0.0.9"}),
+            "",
+            id="ranks-elsewhere",
+        ),
+    ],
+)
+def test_whoever_lost_a_connection_is_not_the_culprit(
+    rule: str, fields: dict[str, str], context: IncidentContext, culprit: str
+) -> None:
+    incident = lost("n0", rule, fields, context)
+    assert incident.root_cause.node == culprit
+    assert ("only that a connection to another was lost" in str(incident.missing)) is (culprit == "")
