@@ -24,6 +24,11 @@ LAUNCHERS = [
     pytest.param("[rank12]: ", {"rank": 12, "speaker": "rank12"}, id="excepthook"),
     pytest.param("[rank12]:", {"rank": 12, "speaker": "rank12"}, id="c10"),
     pytest.param("[rank 12] ", {"rank": 12, "speaker": "rank 12"}, id="site-s-rank"),
+    pytest.param(
+        "[rank 12] (EngineCore_DP0 pid=4120) ",
+        {"rank": 12, "speaker": "rank 12 EngineCore_DP0 pid=4120"},
+        id="site-s-and-vllm",
+    ),
     pytest.param("[rank 12] [rank12]: ", {"rank": 12, "speaker": "rank 12 rank12"}, id="site-s-and-excepthook"),
     pytest.param("[rank12]: [rank12]: ", {"rank": 12, "speaker": "rank12"}, id="doubled"),
     pytest.param(" 3: ", {"task": 3, "speaker": "3"}, id="srun-label"),
