@@ -239,7 +239,8 @@ class Correlator(msgspec.Struct):
         same = (other for other in incident.signals_by_class.get(signal.failure_class, ()) if other.node == signal.node)
         if is_node_wide(signal) and any(same):
             return False
-        return all(self.placement.has_left(incident.cluster, job, signal.onset_ns) for job in incident.jobs)
+        has_left, cluster, node = self.placement.has_left, incident.cluster, signal.node
+        return all(has_left(cluster, job, signal.onset_ns, node) for job in incident.jobs)
 
     def _share_a_cause(
         self, signal: Signal, incident: IncidentState, holders: Collection[str], relations: Relations
