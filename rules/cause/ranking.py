@@ -144,7 +144,8 @@ def rank(
         if not (candidate.is_explained or candidate.is_idle or candidate.signal.signal_id in past)
         and not (lost and _lost_a_victim(candidate.signal, lost))
     ] or candidates
-    earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
+    began = [candidate for candidate in unexplained if candidate.signal.role not in _EXPLAINS_NOTHING] or unexplained
+    earliest = min(began, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(ReasonKind.EARLIEST)
     return _unexplained_first(
         sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
