@@ -32,6 +32,7 @@ LAUNCHERS = [
     pytest.param("[rank 12] [rank12]: ", {"rank": 12, "speaker": "rank 12 rank12"}, id="site-s-and-excepthook"),
     pytest.param("[rank12]: [rank12]: ", {"rank": 12, "speaker": "rank12"}, id="doubled"),
     pytest.param(" 3: ", {"task": 3, "speaker": "3"}, id="srun-label"),
+    pytest.param("[2026-03-02 09:00:05] 3: ", {"task": 3, "speaker": "3"}, id="ts-in-brackets-and-srun-label"),
     pytest.param("P1  12: ", {"task": 12, "speaker": "12"}, id="srun-label-of-a-heterogeneous-job"),
     pytest.param("[0]:", {"rank": 0, "speaker": "0"}, id="bare-rank"),
     pytest.param("[1,7]<stderr>: ", {"rank": 7, "speaker": "1,7 stderr"}, id="open-mpi"),
