@@ -324,7 +324,7 @@ class Engine:
         if serves_the_cluster(signal):
             signal = foreign(signal)
         elif may_be_foreign(signal) and placement.by_job:
-            signal = with_owner(signal, correlator.jobs_of, placement.pids_of, liveness.has_logged)
+            signal = with_owner(signal, correlator.jobs_of, placement.pids_of, placement.ranks_on, liveness.has_logged)
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)
             return

@@ -16,6 +16,7 @@ from epicenter.ingest.batch.columns import Repeated
 from epicenter.ingest.collect.by_content import begins_like_a_log
 from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.parse.envelope import stated_cluster
+from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, open_log, read_fault
 from epicenter.ingest.provenance.log_names import PACKED, ROTATION
@@ -75,7 +76,7 @@ class FileSource:
     where lines come from that name no node, unless all tasks of a job write into the file. Without a host, and read
     once, they are a recording: the time of reading says nothing about them. `fault` is why its end could not be read,
     in a sentence; empty if it could. `stated` is what the user says about its lines. `cluster_beside` is the only
-    cluster that lines of the other files name.
+    cluster that lines of the other files name, `day_first_beside` how they write dates.
     """
 
     def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None, stated: Stated = NOTHING):
@@ -89,6 +90,7 @@ class FileSource:
         self._cutter = LineCutter()
         self._stated = stated
         self.cluster_beside = ""
+        self.day_first_beside: bool | None = None
         self._by_path = origin_of(path, root or path, stated.log_names)
         self._origin, self._inspected_bytes = self._by_path, -1
         self._file = self._open()
@@ -113,6 +115,10 @@ class FileSource:
             zone=self._stated.zone,
         )
 
+    def day_first(self) -> bool | None:
+        """Whether its first and last lines write the day before the month; None if they don't show it."""
+        return None if isinstance(self._file, GzipFile) else day_first(text_of_ends(self._file.fileno()))
+
     def clusters(self) -> set[str]:
         """The clusters that its first lines name."""
         if isinstance(self._file, GzipFile):
@@ -131,7 +137,8 @@ class FileSource:
             is_packed = isinstance(self._file, GzipFile)
             self._inspected_bytes = HEAD_BYTES if is_packed else read_bytes
             ends = text_of(chunk[:HEAD_BYTES]) if is_packed else text_of_ends(self._file.fileno())
-            self._origin = self._stated.over(with_first_lines(self._by_path, ends, now_ns, self._stated.zone))
+            by_path = msgspec.structs.replace(self._by_path, is_day_first=self.day_first_beside)
+            self._origin = self._stated.over(with_first_lines(by_path, ends, now_ns, self._stated.zone))
 
     def _lines(self, now_ns: int) -> Lines:
         chunk = self._read(now_ns)

@@ -55,6 +55,7 @@ class Sources:
         self._faults: dict[str, str] = {}
         self._inspected: set[str] = set()
         self._clusters: set[str] = set()
+        self._days_first: set[bool | None] = set()
         if "-" in paths:
             self._add(PipeSource(host, is_recording=not (host or follow), stated=stated))
         for path in paths:
@@ -90,15 +91,15 @@ class Sources:
                     self._try_to_open(file, folder)
             if not self._follow:
                 self._check_folder(folder, files)
-        self._tell_cluster()
+        self._tell_what_others_show()
 
     def close(self) -> None:
         """Close every source."""
         for source in self.all():
             source.close()
 
-    def _tell_cluster(self) -> None:
-        """If the files name one cluster, lines that name none are of it."""
+    def _tell_what_others_show(self) -> None:
+        """If the files name one cluster, lines that name none are of it; the same for the order of day and month."""
         files = [source for source in self.all() if isinstance(source, FileSource)]
         new = [file for file in files if file.name not in self._inspected]
         if not new:
@@ -106,9 +107,12 @@ class Sources:
         self._inspected.update(file.name for file in new)
         for file in new:
             self._clusters |= file.clusters()
+            self._days_first.add(file.day_first())
         beside = min(self._clusters, default="") if len(self._clusters) == 1 else ""
+        known = self._days_first - {None}
         for file in files:
             file.cluster_beside = beside
+            file.day_first_beside = next(iter(known)) if len(known) == 1 else None
 
     def _is_history(self, file: Path) -> bool:
         """Whether a followed file was read before it got this name, or can't grow."""

@@ -247,7 +247,8 @@ def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], record: RawReco
     for name in (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if is_of_an_event else _TIME_FIELDS:
         if name in fields and plausible(time_ns := time_from_field(fields[name], zone), received_ns):
             return time_ns
-    times = (time_at_head(head, received_ns, zone) for head in heads)
+    is_day_first = bool(record.origin and record.origin.is_day_first)
+    times = (time_at_head(head, received_ns, zone, is_day_first) for head in heads)
     time_ns = next((time_ns for time_ns in times if plausible(time_ns, received_ns)), None)
     return _time_since_boot(heads[0], record) if time_ns is None else time_ns
 

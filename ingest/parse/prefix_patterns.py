@@ -53,7 +53,7 @@ _BEFORE_A_WORKER = (
 )
 _BEFORE_OTHERS_TEXT = (
     r"(?=\[|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} "
-    r"|[A-Za-z][\w.-]{0,80}:\d{1,8}:\d{1,8} \[)"
+    r"|[A-Za-z][\w.-]{0,80}:\d{1,8}:\d{1,8} \[|\([^()\n]{0,120}\bpid=\d)"
 )
 """Not the program's own line on its progress, whose rules read the rank in it."""
 
@@ -101,7 +101,7 @@ _BRACKET = (
     r"\[(?P<speaker>[a-z][a-z0-9_.-]{0,80}-\d{1,6})\] (?=[A-Z\[\d ])",
     rf"\[(?P<speaker>{_NUMBERED_HOST}:\d{{1,3}})\]:? (?!\*\*\* |Signal|Failing|\[ ?\d)",
     rf"\[(?P<time>\d{{4}}-\d\d-\d\dT{_CLOCK}(?:\.\d{{1,6}})?)\] ",
-    rf"\[(?P<time>\d{{4}}-\d\d-\d\d {_CLOCK}[^ \]]{{0,20}})\] ?(?=\[{_SINCE_BOOT}\])",
+    rf"\[(?P<time>\d{{4}}-\d\d-\d\d {_CLOCK}[^ \]]{{0,20}})\] ?(?=\[{_SINCE_BOOT}\]| {{0,6}}\d{{1,7}}: )",
 )
 _PARENTHESIS = (
     rf"\((?P<speaker>[^()\n]{{0,120}}?\brank=(?P<rank>\d{{1,7}})\b[^()\n]{{0,120}}?\bpid=\w{{1,20}}{_IP})\) ",

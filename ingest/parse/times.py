@@ -95,8 +95,11 @@ def time_from_field(value: Any, zone: str = UTC_ZONE) -> int | None:
     return None
 
 
-def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | None:
-    """The time that the line begins with. A header without a year gets the newest year that its receipt allows."""
+def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE, is_day_first: bool = False) -> int | None:
+    """The time that the line begins with. A header without a year gets the newest year that its receipt allows.
+
+    In `02/03/2026` the month comes first, unless `is_day_first` or it is none.
+    """
     if found := _ABSL_EARLY.match(line) or _SINCE_1970.match(line):
         return int(found[1]) * NS_PER_S + _fraction_ns(found[2])
     if found := _COMPACT.match(line):
@@ -113,7 +116,8 @@ def time_at_head(line: str, received_ns: int, zone: str = UTC_ZONE) -> int | Non
     if found := _ABSL.match(line) or _C10.match(line) or _VLLM.match(line):
         return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns, zone)
     if found := _AMERICAN.match(line):
-        return _in_utc(_clock_ns(int(found[3]), _numbers(found, 1, 2, 4, 5, 6), _fraction_ns(found[7])), zone)
+        groups = (2, 1, 4, 5, 6) if is_day_first or int(found[1]) > 12 else (1, 2, 4, 5, 6)
+        return _in_utc(_clock_ns(int(found[3]), _numbers(found, *groups), _fraction_ns(found[7])), zone)
     if found := _SLASHED.match(line) or _GLOG.match(line):
         return _in_utc(_clock_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7])), zone)
     if found := _MONTH_AND_DAY.match(line):

@@ -15,6 +15,7 @@ import msgspec
 
 from epicenter.ingest.parse.envelope import is_envelope, is_of_its_file, stated_time
 from epicenter.ingest.parse.envelope import text_of as text_of_record
+from epicenter.ingest.provenance.day_first import day_first
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.records import Origin, Position, RawRecord
@@ -28,7 +29,7 @@ MAX_TASKS: Final = 1 << 16
 MAX_TASKS_OF_A_NODE: Final = 1024
 
 _CRI_HEAD: Final = re.compile(r"(?m)^\d{4}-\d\d-\d\dT\S{8,24} (?:stdout|stderr) [PF](?::\S{1,20})? ")
-_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,16} "
+_STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,16} "
 _LABEL = rf"^(?: {{0,6}}\d{{1,7}}: |{_STAMP})?"
 _SETTING = rf"(?m){_LABEL} {{0,4}}(?:export |declare -x )?"
 _JOB_IDS = (
@@ -66,8 +67,11 @@ def with_first_lines(origin: Origin, text: str, received_ns: int, zone: str = UT
     """The origin with the facts in a file's first and last lines. If both name a job, that of the path counts."""
     head = map(str.encode, text.split("\n", HEAD_LINES))
     boot_ns = _boot_ns(text)
-    time_ns = boot_ns or head_time_ns(head, received_ns, zone)
-    origin = msgspec.structs.replace(origin, head_time_ns=time_ns, boot_ns=boot_ns)
+    own_order = day_first(text)
+    is_day_first = origin.is_day_first if own_order is None else own_order
+    origin = msgspec.structs.replace(origin, boot_ns=boot_ns, is_day_first=is_day_first)
+    time_ns = boot_ns or head_time_ns(head, received_ns, zone, Origin(is_day_first=is_day_first))
+    origin = msgspec.structs.replace(origin, head_time_ns=time_ns)
     text = "" if origin.is_system else _without_envelopes(text)
     if not text:
         return origin
@@ -97,9 +101,13 @@ def _inner_text(line: str) -> str:
         return line
 
 
-def head_time_ns(lines: Iterable[bytes], received_ns: int, zone: str = UTC_ZONE) -> int | None:
+def head_time_ns(
+    lines: Iterable[bytes], received_ns: int, zone: str = UTC_ZONE, origin: Origin | None = None
+) -> int | None:
     """The time of the first of the first lines that states one."""
-    records = (RawRecord(line, Position("", 0), received_ns, zone=zone) for line in islice(lines, HEAD_LINES))
+    records = (
+        RawRecord(line, Position("", 0), received_ns, origin=origin, zone=zone) for line in islice(lines, HEAD_LINES)
+    )
     times = map(stated_time, records)
     return next((time_ns for time_ns in times if time_ns is not None), None)
 

@@ -15,6 +15,9 @@ from epicenter.rules.packs.vocabulary import vocabulary
 PidsOf = Callable[[str, str, str], Collection[int]]
 """The process ids that a job's ranks on a node printed, by cluster, job and node."""
 
+RanksOn = Callable[[str, str, str], int]
+"""How many ranks of a job run on a node, by cluster, job and node; 0 if unknown."""
+
 HasLogged = Callable[[str, str], bool]
 """Whether lines of a job have come, by cluster and job."""
 
@@ -64,12 +67,12 @@ def serves_the_cluster(signal: Signal) -> bool:
     return _NAMESPACE_FIELD in signal.fields and bool(_INFRASTRUCTURE.match(signal.fields[_NAMESPACE_FIELD]))
 
 
-def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, has_logged: HasLogged) -> Signal:
+def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, ranks_on: RanksOn, has_logged: HasLogged) -> Signal:
     """The signal, which may be foreign; if it is, marked so and at most a warning."""
     if signal.job and (signal.source != "kernel" or POD_FIELD in signal.fields):
         is_foreign = not has_logged(signal.cluster, signal.job)
     else:
-        is_foreign = signal.source == "kernel" and _is_foreign(signal, jobs_of(signal), pids_of)
+        is_foreign = signal.source == "kernel" and _is_foreign(signal, jobs_of(signal), pids_of, ranks_on)
     return foreign(signal) if is_foreign else signal
 
 
@@ -79,9 +82,9 @@ def foreign(signal: Signal) -> Signal:
     return msgspec.structs.replace(signal, severity=severity, is_foreign=True)
 
 
-def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
+def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf, ranks_on: RanksOn) -> bool:
     """Whether its cgroup is another job's or a session where Slurm runs jobs, or neither its name nor its process id is
-    known of a job.
+    known of a job. An unknown process id says nothing where only some of a node's ranks printed theirs.
     """
     comm = signal.fields.get("comm", "")
     if not comm or (signal.failure_class == "hung-task" and _OF_THE_NODE.match(comm)):
@@ -94,7 +97,8 @@ def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf) -> bool:
         return False
     if cgroup.startswith(_SESSION) and any(job[:1].isdigit() for job in jobs):
         return True
-    return not _OF_TRAINING.match(comm) or (_holds_a_gpu(signal) and min(pids, default=0) >= MIN_HOST_PID)
+    are_all = len(pids) >= sum(ranks_on(signal.cluster, job, signal.node) for job in jobs)
+    return not _OF_TRAINING.match(comm) or (are_all and _holds_a_gpu(signal) and min(pids, default=0) >= MIN_HOST_PID)
 
 
 def _holds_a_gpu(signal: Signal) -> bool:

@@ -145,8 +145,10 @@ def rank(
         candidate
         for candidate in candidates
         if not (candidate.is_explained or candidate.is_idle or candidate.signal.signal_id in past)
+        and not (lost and _lost_a_victim(candidate.signal, lost))
     ] or candidates
-    earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
+    began = [candidate for candidate in unexplained if candidate.signal.role not in _EXPLAINS_NOTHING] or unexplained
+    earliest = min(began, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(ReasonKind.EARLIEST)
     return _unexplained_first(
         sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
@@ -287,6 +289,11 @@ def _weigh_witnesses(candidate: Candidate, lost: Accused) -> None:
         candidate.weigh(ReasonKind.LOST_ANOTHER, structs.replace(lost, node=peer))
     elif signal.node == lost.node and signal.failure_class not in WAITING_CLASSES:
         candidate.weigh(ReasonKind.NAMED_BY_PEERS, lost)
+
+
+def _lost_a_victim(signal: Signal, lost: Accused) -> bool:
+    """Whether it is a lost connection to one that went down after the node that most lost: it began nothing."""
+    return bool(peer_of(signal)) and signal.node != lost.node and not lost.names(signal)
 
 
 def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) -> None:

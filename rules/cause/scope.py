@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import PEER_FIELD, PEER_NODE_FIELD, Signal
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 
 JobsOf = Callable[[Signal], set[str]]
@@ -32,7 +32,8 @@ def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topolog
 
     On the same node, all scopes but `gpu`, `artefact` and `input` hold. For `gpu`, PCI addresses are compared if both
     signals have one. A node that the topology doesn't list shares no switch, rack or rail. An effect of a job whose
-    node is not known may be on the node of the cause.
+    node is not known may be on the node of the cause. A node that a lost connection names is of its job, even if no
+    line shows that.
     """
     if cause.cluster != effect.cluster:
         return False
@@ -43,10 +44,16 @@ def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topolog
     if cause.node == effect.node:
         return scope != "gpu" or not (cause.gpu and effect.gpu) or cause.gpu == effect.gpu
     if scope == "job" or (scope in ("node", "gpu") and effect.job and not effect.node):
-        return bool(jobs_of(cause) & jobs_of(effect))
+        return _is_lost(cause.node, effect) or bool(jobs_of(cause) & jobs_of(effect))
     if scope == "storage":
         return share_storage(cause, effect, topology)
     return scope == "cluster" or topology.shares(cause.node, effect.node, scope)
+
+
+def _is_lost(node: str, effect: Signal) -> bool:
+    """Whether the effect is a lost connection to the node."""
+    peer = effect.fields.get(PEER_NODE_FIELD) or effect.fields.get(PEER_FIELD, "").partition(":")[0]
+    return peer == node != ""
 
 
 def share_storage(signal: Signal, other: Signal, topology: Topology = NO_TOPOLOGY) -> bool:

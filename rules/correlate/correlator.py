@@ -231,7 +231,16 @@ class Correlator(msgspec.Struct):
                     compared.add(incident_id)
                     if _has_to_do(signal, incident, relations):
                         found[incident_id] = incident
+        if jobs and signal.node and not is_node_wide(signal):
+            found |= self._same_without_a_job(signal)
         return sorted(found.values(), key=_age) if len(found) > 1 else list(found.values())
+
+    def _same_without_a_job(self, signal: Signal) -> dict[str, IncidentState]:
+        """Incidents of no job that report the same here at this moment: kubelet's line on an image names none."""
+        holders = self.by_key.get(f"{NODE}/{signal.cluster}/{signal.node}", {})
+        near = (self.open[held] for held, newest in holders.items() if abs(signal.onset_ns - newest) <= SAME_MOMENT_NS)
+        same = (incident for incident in near if not incident.jobs and _has_the_same(incident, signal))
+        return {incident.incident_id: incident for incident in same}
 
     def _is_past(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> bool:
         """Whether all jobs of the incident had ended, and other jobs fail now: not for the same failure of hardware."""
@@ -240,7 +249,8 @@ class Correlator(msgspec.Struct):
         same = (other for other in incident.signals_by_class.get(signal.failure_class, ()) if other.node == signal.node)
         if is_node_wide(signal) and any(same):
             return False
-        return all(self.placement.has_left(incident.cluster, job, signal.onset_ns) for job in incident.jobs)
+        has_left, cluster, node = self.placement.has_left, incident.cluster, signal.node
+        return all(has_left(cluster, job, signal.onset_ns, node) for job in incident.jobs)
 
     def _share_a_cause(
         self, signal: Signal, incident: IncidentState, holders: Collection[str], relations: Relations

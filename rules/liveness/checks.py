@@ -22,7 +22,7 @@ def slow_steps(watch: JobWatch) -> Finding | None:
     watch.is_straggling = slowness is not None or bool(watch.suspect and was_straggling)
     if was_straggling or slowness is None:
         return None
-    before_s, now_s = usual_pace_ns(slowness, watch.progress) / NS_PER_S, watch.progress.paces_ns[-1] / NS_PER_S
+    before_s, now_s = usual_pace_ns(slowness, watch.progress) / NS_PER_S, watch.progress.span_paces_ns[-1] / NS_PER_S
     node, rank, why = _slow_place(watch)
     text = f"each step now takes {now_s:.1f} s instead of {before_s:.1f} s; {why}"
     return Finding(STRAGGLER, node, rank, text, slow_since_ns(slowness, watch.progress))

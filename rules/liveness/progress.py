@@ -12,6 +12,9 @@ from epicenter.rules.model.times import NS_PER_S
 
 MAX_KEPT_PACES: Final = 20
 MAX_KEPT_GAPS: Final = 256
+SPAN_NS: Final = 5 * NS_PER_S
+"""Reports are joined to spans of this time, so that a job of fast steps has a history of 20 minutes too."""
+
 PACES_TO_KNOW: Final = 3
 PAUSES_IN_A_ROW: Final = 2
 PACES_TO_TRUST: Final = 10
@@ -64,10 +67,13 @@ class JobProgress(msgspec.Struct):
     progress bars are not steps. `before_ns` is the time of the report before the newest, 0 in a new attempt.
     `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause after it is not an ordinary
     one. Lines explained why its steps may be slow from `slowed_since_ns` until `slowed_ns`. `long_gaps` of the newest
-    looked like pauses: more than a few in a row are the pace. Snapshots write -1 for an unknown step: the fields
-    `written_…` are as they are written. `save_stride` are the steps between the newest two checkpoints,
+    looked like pauses: more than a few in a row are the pace, with the `pauses` before, which have their steps; an
+    announced phase in between says nothing. Snapshots write -1 for an unknown step: the fields `written_…` are as they
+    are written. `save_stride` are the steps between the newest two checkpoints,
     `even_saves` how many had that distance. `is_saved_early`: the newest one came before its turn, and no step after
     it. `counted_last` is the last step by the job's own count, unless it `counts_again`, as in the next epoch.
+    `span_gaps_ns` and `span_paces_ns` are gaps and paces of spans (`SPAN_NS`); the newest, not yet complete, has
+    `open_span_steps` in `open_span_ns`.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -113,6 +119,11 @@ class JobProgress(msgspec.Struct):
     is_saved_early: bool = False
     counted_last: int = -1
     counts_again: bool = False
+    pauses: list[tuple[int, int]] = []
+    span_gaps_ns: list[int] = []
+    span_paces_ns: list[int] = []
+    open_span_ns: int = 0
+    open_span_steps: int = 0
 
     @property
     def last_step(self) -> int | None:
@@ -338,7 +349,8 @@ class JobProgress(msgspec.Struct):
         self.counts_again |= self._has_made_its_last
         self._begin_attempt()
         self.even_gaps = 0
-        self.gaps_ns, self.strides = [], []
+        self.gaps_ns, self.strides, self.span_gaps_ns = [], [], []
+        self.open_span_ns = self.open_span_steps = 0
         self.even_saves, self.is_saved_early = 0, False
 
     def _report(self, step: int, time_ns: int) -> None:
@@ -354,14 +366,20 @@ class JobProgress(msgspec.Struct):
         usual_stride = max(1, median(self.strides))
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
         at_round = self._periods_between(self.written_reported_step, step + usual_stride)
-        self.long_gaps = self.long_gaps + 1 if is_long and not self._is_in_phase else 0
-        if not is_long or self.long_gaps > PAUSES_IN_A_ROW or not (at_round or self._is_in_phase):
+        is_announced = self._is_in_phase
+        if not is_announced:
+            self.long_gaps = self.long_gaps + 1 if is_long else 0
+        is_pace = self.long_gaps > PAUSES_IN_A_ROW and not is_announced
+        if not is_long or is_pace or not (at_round or is_announced):
             self._pass(step)
+            self._append_pauses(is_pace)
             self._append_gap(gap_ns, stride)
             return
-        if self._is_in_phase:
+        if is_announced:
             name = self._phase_name
             self.longest_by_phase_ns[name] = max(gap_ns, self.longest_by_phase_ns.get(name, 0))
+        else:
+            self.pauses = [*self.pauses, (gap_ns, stride)]
         self.even_gaps = 0
         self.passed.difference_update(at_round)
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
@@ -380,10 +398,24 @@ class JobProgress(msgspec.Struct):
             self.passed.update(self._periods_between(self.written_reported_step, step - 1))
         self.even_gaps += 1
 
+    def _append_pauses(self, are_pace: bool) -> None:
+        """What looked like pauses in a row is the pace after all, or was pauses."""
+        if are_pace:
+            for gap_ns, stride in self.pauses:
+                self._append_gap(gap_ns, stride)
+        if are_pace or not self.long_gaps:
+            self.pauses = []
+
     def _append_gap(self, gap_ns: int, stride: int) -> None:
         self.gaps_ns = [*self.gaps_ns[1 - MAX_KEPT_GAPS :], gap_ns]
         self.strides = [*self.strides[1 - MAX_KEPT_PACES :], stride]
-        self.paces_ns = [*self.paces_ns[1 - MAX_KEPT_GAPS :], gap_ns // stride]
+        self.paces_ns = [*self.paces_ns[1 - MAX_KEPT_PACES :], gap_ns // stride]
+        self.open_span_ns, self.open_span_steps = self.open_span_ns + gap_ns, self.open_span_steps + stride
+        if self.open_span_ns >= SPAN_NS:
+            self.span_gaps_ns = [*self.span_gaps_ns[1 - MAX_KEPT_GAPS :], self.open_span_ns]
+            pace_ns = self.open_span_ns // self.open_span_steps
+            self.span_paces_ns = [*self.span_paces_ns[1 - MAX_KEPT_GAPS :], pace_ns]
+            self.open_span_ns = self.open_span_steps = 0
 
     def _periods_between(self, first: int, last: int) -> list[int]:
         return [period for period in ROUND_PERIODS if period <= last and last // period > (first - 1) // period]

@@ -14,14 +14,18 @@ SLOW_NS: Final = 120 * NS_PER_S
 
 
 class Slowness(NamedTuple):
-    """How slow steps are, in so many reports and for so long, if they are slow."""
+    """How slow steps are, in so many spans (of 10 s, or a report each) and for so long, if they are slow."""
 
     times: float
     reports: int
     length_ns: int
 
 
-UNEXPLAINED: Final = (Slowness(2.0, 10, SLOW_NS), Slowness(1.5, 10, 600 * NS_PER_S))
+UNEXPLAINED: Final = (
+    Slowness(2.0, 10, SLOW_NS),
+    Slowness(2.0, 5, 600 * NS_PER_S),
+    Slowness(1.5, 10, 600 * NS_PER_S),
+)
 EXPLAINED: Final = (Slowness(1.4, 5, SLOW_NS),)
 EXPLAINED_COUNT: Final = (Slowness(2.0, 5, SLOW_NS),)
 """Of progress without step numbers, which lost lines make look slow too: only with a line that explains slow steps."""
@@ -54,7 +58,7 @@ def explain(progress: JobProgress, time_ns: int) -> None:
 
 def slowness_of(progress: JobProgress) -> Slowness | None:
     """How slow all its newest steps are, over minutes, compared with those before; None if they are as usual."""
-    if len(progress.paces_ns) < PACES_TO_TRUST:
+    if len(progress.span_paces_ns) < PACES_TO_TRUST:
         return None
     kinds: tuple[Slowness, ...]
     if progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS:
@@ -66,25 +70,26 @@ def slowness_of(progress: JobProgress) -> Slowness | None:
 
 def usual_pace_ns(kind: Slowness, progress: JobProgress) -> int:
     """The median time per step before it was slow."""
-    return median(progress.paces_ns[: -_reports(kind, progress)])
+    return median(progress.span_paces_ns[: -_reports(kind, progress)])
 
 
 def slow_since_ns(kind: Slowness, progress: JobProgress) -> int:
     """When the newest run of slow steps began; soon after that a line may explain it."""
     least_ns = kind.times * usual_pace_ns(kind, progress)
-    slow = list(takewhile(lambda pace_ns: pace_ns >= least_ns, reversed(progress.paces_ns)))
-    since_ns = progress.reported_ns - sum(progress.gaps_ns[-len(slow) :]) if slow else progress.reported_ns
+    slow = list(takewhile(lambda pace_ns: pace_ns >= least_ns, reversed(progress.span_paces_ns)))
+    since_ns = progress.reported_ns - progress.open_span_ns
+    since_ns -= sum(progress.span_gaps_ns[-len(slow) :]) if slow else 0
     explained_ns = progress.slowed_since_ns
     return explained_ns if since_ns < explained_ns <= since_ns + SLOW_NS else since_ns
 
 
 def _is_slow_as(kind: Slowness, progress: JobProgress) -> bool:
-    paces_ns = progress.paces_ns
+    paces_ns = progress.span_paces_ns
     if paces_ns[-1] < kind.times * min(paces_ns):
         return False
     reports = _reports(kind, progress)
     newest, before = paces_ns[-reports:], paces_ns[:-reports]
-    if sum(progress.gaps_ns[-reports:]) < kind.length_ns or len(before) < PACES_TO_TRUST:
+    if sum(progress.span_gaps_ns[-reports:]) < kind.length_ns or len(before) < PACES_TO_TRUST:
         return False
     thirds = (newest[part * reports // 3 : (part + 1) * reports // 3] for part in range(3))
     return min(map(fmean, thirds)) >= kind.times * median(before)
@@ -92,5 +97,5 @@ def _is_slow_as(kind: Slowness, progress: JobProgress) -> bool:
 
 def _reports(kind: Slowness, progress: JobProgress) -> int:
     """The newest reports that last for as long; at least as many as the kind needs."""
-    spans_ns = accumulate(reversed(progress.gaps_ns))
+    spans_ns = accumulate(reversed(progress.span_gaps_ns))
     return max(kind.reports, 1 + sum(1 for _ in takewhile(lambda span_ns: span_ns < kind.length_ns, spans_ns)))

@@ -29,6 +29,7 @@ class Origin(msgspec.Struct, frozen=True):
     unknown. `tasks_are_ranks` is false where a task starts several ranks. `log` is the file. `head_time_ns` is the time
     of the first of its first lines that has one, None when none has. `cluster` is the only one that lines of the
     other files name. `boot_ns` is when the kernel started whose messages it holds, if one of them says it; else 0.
+    `is_day_first`: its dates are written as day/month/year, None if that is unknown.
     """
 
     job: str = ""
@@ -42,6 +43,7 @@ class Origin(msgspec.Struct, frozen=True):
     head_time_ns: int | None = None
     cluster: str = ""
     boot_ns: int = 0
+    is_day_first: bool | None = None
 
     def node_of(self, task: int | None) -> str:
         """The node of a task, else that of the file; empty when it is unknown."""

@@ -22,6 +22,11 @@ LEFT_NS: Final = 900 * NS_PER_S
 LAST_LINES_NS: Final = 60 * NS_PER_S
 """The lines of a job that has ended come within this time."""
 
+QUIET_NS: Final = 600 * NS_PER_S
+"""A job without a line anywhere for this long has left the nodes where another job has begun since: most pauses are
+shorter, and only jobs that share a node look alike.
+"""
+
 RETENTION_NS: Final = 24 * 3600 * NS_PER_S
 SWEEP_EVERY_NS: Final = 3600 * NS_PER_S
 MAX_KEPT_VERSIONS: Final = 4
@@ -231,13 +236,22 @@ class Placement(msgspec.Struct):
         """
         seen = self.seen_by_node.get(f"{cluster}/{node}", {})
         by_then = {job for job, (first_ns, _) in seen.items() if first_ns <= time_ns} or set(seen)
-        of_then = {job for job in by_then if not self.has_left(cluster, job, time_ns)}
+        of_then = {job for job in by_then if not self.has_left(cluster, job, time_ns, node)}
         return of_then or {job for job in by_then if not self.has_left(cluster, job, time_ns - LEFT_NS)}
 
-    def has_left(self, cluster: str, job: str, time_ns: int) -> bool:
-        """Whether a line had reported the end of the job well before then."""
+    def has_left(self, cluster: str, job: str, time_ns: int, node: str = "") -> bool:
+        """Whether a line had reported the end of the job well before then, or another job had taken its node over."""
         places = self.by_job.get(f"{cluster}/{job}")
-        return places is not None and 0 < places.ended_ns < time_ns - LAST_LINES_NS
+        if places is None:
+            return False
+        has_ended = 0 < places.ended_ns < time_ns - LAST_LINES_NS
+        return has_ended or self._is_taken_over(cluster, places.last_ns, time_ns, node)
+
+    def _is_taken_over(self, cluster: str, last_ns: int, time_ns: int, node: str) -> bool:
+        """Whether the node has a job that began there after the last line of one that was quiet from then on."""
+        seen = self.seen_by_node.get(f"{cluster}/{node}", {})
+        is_quiet = last_ns < time_ns - QUIET_NS
+        return is_quiet and any(last_ns < first_ns <= time_ns for first_ns, _ in seen.values())
 
     def record_reporter(self, cluster: str, job: str, rank: int, node: str) -> None:
         """Record where a rank reports a step of a known job."""
@@ -277,6 +291,15 @@ class Placement(msgspec.Struct):
         """The process ids that the job's ranks on the node printed."""
         places = self.by_job.get(f"{cluster}/{job}")
         return places.pids_by_node.get(node, ()) if places else ()
+
+    def ranks_on(self, cluster: str, job: str, node: str) -> int:
+        """How many ranks of the job run on the node, by its newest world size or else by banners; 0 if unknown."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        if places is None:
+            return 0
+        nodes = len(places.last_ns_by_node.keys() | places.listed_ns_by_node.keys())
+        world_size = places.worlds[-1][1] if places.worlds else 0
+        return max(world_size // max(nodes, 1), len(places.ranks_by_node.get(node, ())))
 
     def is_of_launcher(self, cluster: str, job: str, rank: int) -> bool:
         """Whether a launcher's banner gives the rank a local rank: it starts several ranks."""

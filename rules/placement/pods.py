@@ -11,7 +11,7 @@ MAX_KEPT_PODS: Final = 50_000
 
 _SLICE = re.compile(r"-slice-job-\d{1,5}-\d{1,5}-[a-z0-9]{5}$")
 _REPLICA = re.compile(r"-(?:worker|master|launcher|chief|ps|head|leader|server|node)(?:-[a-z0-9.-]+)?$")
-_INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+_INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5}-(?=[a-z]*\d)[a-z0-9]{5}|(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5})$")
 _INDEX = re.compile(r"(?:-\d{1,5})+$")
 _OF_A_REPLICA = re.compile(
     r"(?:-(?:\d{1,5}|(?=[a-z]*\d)[a-z0-9]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|workers?|masters?|launcher|chief|ps|head"
@@ -67,7 +67,7 @@ def job_in_name(pod: str) -> str:
 
     `J-worker-3` (Kubeflow, Volcano), `J-slice-job-0-3-x7k2p` (XPK's JobSet), `J-0-x7k2p` (indexed Job), `J-x7k2p` (Job;
     the suffix has no vowels and none of 0, 1, 3: k8s.io/apimachinery util/rand), `J-0`, `J-0-3` (StatefulSet,
-    LeaderWorkerSet).
+    LeaderWorkerSet). Behind an index, controllers other than Kubernetes' own take any letters and digits: `J-0-3e0a1`.
     """
     for shape in (_SLICE, _REPLICA, _INDEX_AND_SUFFIX, _INDEX):
         if found := shape.search(pod):

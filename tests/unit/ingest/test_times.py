@@ -65,6 +65,7 @@ HEADS = [
     pytest.param("[INFO] 2026-03-02 09:00:05 x", at(5), id="level-first-in-brackets"),
     pytest.param(" [2026-03-02 09:00:05.25] iteration 9", at(5.25), id="megatron-indented"),
     pytest.param("03/02/2026 09:00:05 - INFO - x", at(5), id="american"),
+    pytest.param("28/02/2026 09:00:05 x", timegm((2026, 2, 28, 9, 0, 5)) * NS_PER_S, id="no-month"),
     pytest.param("[2026-03-02T09:00:05.250] error: Node n1 not responding", at(5.25), id="slurm-daemon"),
     pytest.param("2026/03/02 09:00:05 - mmengine - INFO - x", at(5), id="openmmlab"),
     pytest.param("[2026/03/02 09:00:05] ppocr INFO: x", at(5), id="paddle"),

@@ -17,10 +17,14 @@ from tests.support.logs import a_scanner, batch, iso, kernel, the_rules
 from tests.support.signals import a_match, a_signal, alive
 
 
-def owned(signal: Signal, jobs: Collection[str] = (), logged: Collection[str] = ()) -> Signal:
+def owned(
+    signal: Signal, jobs: Collection[str] = (), logged: Collection[str] = (), pids: Collection[int] = (), ranks: int = 0
+) -> Signal:
     if not may_be_foreign(signal):
         return signal
-    return with_owner(signal, lambda _: set(jobs), lambda cluster, job, node: (), lambda cluster, job: job in logged)
+    return with_owner(
+        signal, lambda _: set(jobs), lambda *_: pids, lambda *_: ranks, lambda cluster, job: job in logged
+    )
 
 
 def of_kernel(failure_class: str, comm: str, **fields: str) -> Signal:
@@ -53,6 +57,22 @@ def test_a_program_that_is_not_of_training_is_foreign_with_and_without_a_job_on_
 ) -> None:
     found = owned(of_kernel(failure_class, comm), jobs)
     assert (found.is_foreign, found.severity) == (is_foreign, "warning" if is_foreign else "critical")
+
+
+@pytest.mark.parametrize(
+    ("pids", "ranks", "is_foreign"),
+    [
+        pytest.param({41213, 41214}, 2, True, id="all-ranks-printed-another"),
+        pytest.param({41213, 41220}, 2, False, id="a-rank-printed-it"),
+        pytest.param({41213}, 2, False, id="one-of-two-ranks-printed"),
+        pytest.param({41213}, 0, True, id="unknown-number-of-ranks"),
+        pytest.param({13, 14}, 2, False, id="ids-of-a-container"),
+    ],
+)
+def test_a_process_on_a_gpu_is_foreign_if_all_ranks_of_its_node_are_others(
+    pids: set[int], ranks: int, is_foreign: bool
+) -> None:
+    assert owned(of_kernel("xid-31", "python3"), {"A"}, pids=pids, ranks=ranks).is_foreign is is_foreign
 
 
 SESSION = "/user.slice/user-20073.slice/session-342.scope"

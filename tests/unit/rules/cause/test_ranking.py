@@ -133,6 +133,12 @@ def test_without_edges_the_earliest_of_equals_is_the_root() -> None:
     assert classes(ranked(a_signal("b", 2, "n1", "A"), a_signal("a", 1, "n1", "A"))) == ["a", "b"]
 
 
+def test_what_only_confirms_a_failure_began_nothing_though_it_comes_first() -> None:
+    wrapper = a_signal("python-exception", 100, "n1", "A", role="confirmation")
+    assert classes(ranked(wrapper, a_signal("ray-actor-died", 100.5, "n2", "A")))[0] == "ray-actor-died"
+    assert ranked(wrapper)[0].signal is wrapper
+
+
 def test_the_end_of_a_job_is_never_the_root_of_an_error() -> None:
     found = ranked(a_signal("slurm-cancelled", 0, "n1", "A", role="teardown"), a_signal("gloo-error", 9, "n1", "A"))
     assert classes(found) == ["gloo-error", "slurm-cancelled"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.cause.context import IncidentContext
+from epicenter.rules.cause.scope import in_scope
 from epicenter.rules.cause.witnesses import Accused, accused
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Step
@@ -165,3 +166,24 @@ def test_who_lost_the_peers_that_ended_after_the_first_one_is_a_victim_too(engin
     engine.add(failed)
     _, node = root_of(engine.flush())
     assert node == "n1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"peer": "n9:46650"}, True),
+        ({"peer": "10.0.0.9:46650", "peer_node": "n9"}, True),
+        ({"peer": "n8:46650"}, False),
+        ({}, False),
+    ],
+)
+def test_a_lost_node_without_worker_lines_is_of_the_job_that_lost_it(fields: dict[str, str], expected: bool) -> None:
+    card = a_signal("mlx5-health-error", 100, "n9", source="kernel")
+    lost = a_signal("nccl-net-ib-error", 108, "n2", "A", fields=fields)
+    assert in_scope(card, lost, "job", lambda signal: {signal.job} - {""}) is expected
+
+
+def test_the_loss_of_a_victim_began_nothing_though_its_line_comes_first(engine: Engine) -> None:
+    losses = [(100, "n1", "n2"), (101, "n2", "n3")]
+    engine.add([a_match("nccl.peer_gone", when, node, "A", fields={"peer": peer}) for when, node, peer in losses])
+    assert root_of(engine.flush()) == ("connection-reset", "n3")

@@ -62,6 +62,22 @@ def test_two_jobs_that_share_a_node_as_victims_stay_apart() -> None:
     assert (first.jobs, second.jobs) == ({"A"}, {"B"})
 
 
+@pytest.mark.parametrize(
+    ("first", "incidents"),
+    [
+        pytest.param(a_signal("disk-full", 0, "n1"), 1, id="same"),
+        pytest.param(a_signal("disk-full", 0, "n1", "B"), 2, id="another-job"),
+        pytest.param(a_signal("disk-full", 0, "n2"), 2, id="another-node"),
+        pytest.param(a_signal("auth-expired", 0, "n1"), 2, id="another-class"),
+        pytest.param(a_signal("disk-full", -700, "n1"), 2, id="long-before"),
+    ],
+)
+def test_a_job_s_failure_is_that_which_a_line_without_a_job_reported_at_its_place(
+    first: Signal, incidents: int
+) -> None:
+    assert len(correlated(first, a_signal("disk-full", 1, "n1", "A"))) == incidents
+
+
 def test_a_node_s_crash_is_one_incident_with_all_its_jobs() -> None:
     (incident,) = correlated(
         xid(1, "n2"),

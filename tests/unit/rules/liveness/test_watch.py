@@ -165,7 +165,21 @@ def test_a_job_that_is_slower_by_half_for_ten_minutes_has_a_straggler(
 def test_a_job_that_is_slower_by_half_for_ten_minutes_has_been_since_the_first_of_them(engine: Engine) -> None:
     (found,) = run(engine, [*steps(117), *steps(200, 118, 117 * PACE_S + 8, 8)], 117 * PACE_S + 640)
     assert found.chain[0].text == "each step now takes 8.0 s instead of 5.0 s; one slow rank delays all"
-    assert "2026-03-02T09:09:45Z" <= found.chain[0].onset < "2026-03-02T09:10:00Z"
+    assert "2026-03-02T09:09:45" <= found.chain[0].onset < "2026-03-02T09:10:00Z"
+
+
+def test_a_job_of_fast_steps_that_is_slower_by_half_for_ten_minutes_has_a_straggler(engine: Engine) -> None:
+    fast_s = PACE_S / 5
+    slower = steps(2000, 1001, 1000 * fast_s + 1.7, 1.7)
+    (found,) = run(engine, [*steps(1000, 1, fast_s, fast_s), *slower], 1000 * fast_s + 700)
+    assert found.chain[0].text == "each step now takes 1.7 s instead of 1.0 s; one slow rank delays all"
+
+
+def test_the_first_slow_steps_count_though_they_looked_like_pauses(engine: Engine) -> None:
+    often = [step for step in steps(220) if step.step % 11 == 0]
+    seldom = [step for step in steps(300, 221, 220 * PACE_S + 15, 15) if step.step % 11 == 0]
+    (found,) = run(engine, [*often, *seldom[:6]], 220 * PACE_S + 66 * 15)
+    assert found.root_cause.failure_class == "straggler"
 
 
 def test_progress_without_step_numbers_that_slows_down_for_no_known_reason_is_no_straggler(fresh: Engine) -> None:

@@ -130,14 +130,14 @@ def test_an_address_may_move_to_another_node() -> None:
 def test_jobs_of_a_node_are_those_placed_there_at_a_time() -> None:
     placement = Placement()
     assert [placement.observe("c", "n1", "A", at(0)), placement.observe("c", "n1", "A", at(5))] == [True, False]
-    placement.observe("c", "n1", "B", at(1800))
+    placement.observe("c", "n1", "B", at(600))
     assert placement.jobs_on("c", "n1", at(10)) == {"A"}
-    assert placement.jobs_on("c", "n1", at(1800)) == {"A", "B"}
+    assert placement.jobs_on("c", "n1", at(600)) == {"A", "B"}
     placement.observe("c", "n1", "B", at(HOUR_S + 10))
     assert placement.jobs_on("c", "n1", at(HOUR_S + 10)) == {"B"}
     assert placement.jobs_on("c", "n2", at(0)) == set()
     assert placement.nodes_of("c", "B", at(HOUR_S)) == ("n1",)
-    assert placement.nodes_of("c", "B", at(1799)) == ()
+    assert placement.nodes_of("c", "B", at(599)) == ()
     assert placement.nodes_of("c", "C", at(HOUR_S)) == ()
 
 
@@ -308,6 +308,28 @@ def test_a_job_that_ended_has_left_its_node_for_the_next_one() -> None:
     assert placement.jobs_on("c", "n1", at(300)) == {"new"}
     placement.observe("c", "n1", "old", at(290))
     assert placement.jobs_on("c", "n1", at(300)) == {"old", "new"}
+
+
+def test_a_job_that_is_quiet_since_another_began_on_its_node_has_left_it() -> None:
+    placement = Placement()
+    placement.observe("c", "n1", "old", at(0))
+    placement.observe("c", "n1", "new", at(60))
+    assert placement.jobs_on("c", "n1", at(590)) == {"old", "new"}
+    assert placement.jobs_on("c", "n1", at(700)) == {"new"}
+    assert [placement.has_left("c", "old", at(700), node) for node in ("n1", "n2", "")] == [True, False, False]
+    placement.observe("c", "n2", "old", at(690))
+    assert placement.jobs_on("c", "n1", at(700)) == {"old", "new"}
+
+
+@pytest.mark.parametrize(
+    ("world_size", "nodes", "ranks"), [(16, ("n1", "n2"), 8), (None, ("n1",), 1), (None, (), 1), (4, ("n1",), 4)]
+)
+def test_how_many_ranks_a_node_has(world_size: int | None, nodes: tuple[str, ...], ranks: int) -> None:
+    placement = placed(a_rank_placement(0, "n1", 3, world_size=world_size))
+    for node in nodes:
+        placement.observe("c", node, "A", at(1))
+    assert placement.ranks_on("c", "A", "n1") == ranks
+    assert placement.ranks_on("c", "unknown", "n1") == 0
 
 
 def test_a_job_that_only_a_scheduler_lists_is_on_no_node_until_it_logs() -> None:
