@@ -20,8 +20,8 @@ class IncidentContext:
     hosts names, never came. `node_count_by_job` is how many nodes its launchers wait for. `outliers_by_job` differ
     from its other nodes in what all print alike. `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those
     where a log is cut off within a line; each is None where it is not tracked. `established_jobs` have shown to be more
-    than a user's program; None where only one job is known, or where a node trains without a job's name. `heard_jobs`
-    have lines of their own.
+    than a user's program; None where only one job is known, or where a node trains without a job's name. Lines of the
+    `heard_jobs` have come.
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)

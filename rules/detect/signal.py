@@ -14,7 +14,7 @@ from epicenter.rules.packs.spec import RuleSpec
 _DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
 _OF_SRUN = "srun: "
 _OF_CONTROLLERS = (POD_STOPPED_RULE, "progress.job_completed")
-"""Rules of what operators print, each in a pod of its own, about the pods and jobs that they run."""
+"""Rules of what operators print, in a separate pod, about the pods and jobs that they run."""
 
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 _WRITER_FIELD = "own_host"

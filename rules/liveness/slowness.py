@@ -14,7 +14,7 @@ SLOW_NS: Final = 120 * NS_PER_S
 
 
 class Slowness(NamedTuple):
-    """How slow steps are, in so many spans (of 10 s, or a report each) and for so long, if they are slow."""
+    """How slow steps are, in so many spans (of 5 s, or a report each) and for so long, if they are slow."""
 
     times: float
     reports: int

@@ -350,7 +350,7 @@ def test_clocks_are_compared_by_the_steps_that_all_nodes_report(engine: Engine) 
     assert engine.skews_ns() == {"default/n1": 0, "default/n2": round(1.5 * NS_PER_S), "default/n3": 0}
 
 
-def test_an_incident_of_lines_without_times_is_the_same_beside_a_job_with_times() -> None:
+def test_an_incident_of_lines_without_times_is_the_same_next_to_a_job_with_times() -> None:
     log = [a_match("store.rendezvous_timeout", 0, node, "U") for node in ("n1", "n2")]
     untimed = [
         structs.replace(match, event=structs.replace(match.event, event_time_ns=order_ns(line)))

@@ -175,7 +175,7 @@ def test_a_job_of_fast_steps_that_is_slower_by_half_for_ten_minutes_has_a_stragg
     assert found.chain[0].text == "each step now takes 1.7 s instead of 1.0 s; one slow rank delays all"
 
 
-def test_the_first_slow_steps_count_though_they_looked_like_pauses(engine: Engine) -> None:
+def test_the_first_slow_steps_count_though_they_seemed_to_be_pauses(engine: Engine) -> None:
     often = [step for step in steps(220) if step.step % 11 == 0]
     seldom = [step for step in steps(300, 221, 220 * PACE_S + 15, 15) if step.step % 11 == 0]
     (found,) = run(engine, [*often, *seldom[:6]], 220 * PACE_S + 66 * 15)
