@@ -46,10 +46,14 @@ class Timed(NamedTuple):
 
 
 class LineTimes:
-    """Times for lines of a batch without a timestamp. Call it in order: each line is then read once."""
+    """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once.
 
-    def __init__(self, batch: Batch, timed: Timed | None):
+    Each line is read once, however many look at it: `stated` has the times of those that were read.
+    """
+
+    def __init__(self, batch: Batch, timed: Timed | None, stated: dict[int, int | None] | None = None):
         self.batch = batch
+        self._stated_ns_by_line = {} if stated is None else stated
         self._at_start = self._timed = timed
         self._seen = 0
         self._believed_ns = timed.time_ns if timed else 0
@@ -77,11 +81,15 @@ class LineTimes:
         """As `with_time`, in any order."""
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return parsed
-        return LineTimes(self.batch, self._at_start).with_time(parsed, number)
+        return LineTimes(self.batch, self._at_start, self._stated_ns_by_line).with_time(parsed, number)
 
     def upto(self, end: int) -> Timed | None:
         """The newest timed line before `end`, including earlier batches."""
-        return self._before(end) if end >= self._seen else LineTimes(self.batch, self._at_start)._before(end)
+        return (
+            self._before(end)
+            if end >= self._seen
+            else LineTimes(self.batch, self._at_start, self._stated_ns_by_line)._before(end)
+        )
 
     def latest_ns(self, number: int, event: LogEvent) -> int:
         """When an untimed line of a recording was written at the latest: at the next timed line's time.
@@ -160,11 +168,16 @@ class LineTimes:
 
     def _timed_line(self, number: int) -> Timed | None:
         """The line with its time, if it states one that can be right."""
-        record = self.batch.record(number)
-        time_ns = stated_time(record) if may_state_time(record.value) else None
+        time_ns = self._stated_ns(number)
         if time_ns is None or self.is_wild(number, time_ns):
             return None
-        return Timed(self.batch.offsets[number], time_ns, record.received_ns)
+        return Timed(self.batch.offsets[number], time_ns, self.batch.record(number).received_ns)
+
+    def _stated_ns(self, number: int) -> int | None:
+        if number not in self._stated_ns_by_line:
+            record = self.batch.record(number)
+            self._stated_ns_by_line[number] = stated_time(record) if may_state_time(record.value) else None
+        return self._stated_ns_by_line[number]
 
     def _end_of_search(self, number: int) -> int:
         return min(len(self.batch), number + MAX_LOOKBACK_LINES)
@@ -172,8 +185,7 @@ class LineTimes:
     def _median_of_writer(self, number: int, numbers: Iterable[int]) -> int | None:
         """The median time of the nearest lines of the same writer, among these."""
         writer = self._writer(number)
-        records = (self.batch.record(other) for other in numbers if self._writer(other) == writer)
-        times = (stated_time(record) for record in records if may_state_time(record.value))
+        times = (self._stated_ns(other) for other in numbers if self._writer(other) == writer)
         nearest = sorted(islice((time_ns for time_ns in times if time_ns is not None), NEIGHBOURS))
         return nearest[len(nearest) // 2] if nearest else None
 

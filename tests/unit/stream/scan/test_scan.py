@@ -18,6 +18,7 @@ from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import RuleSpec
+from epicenter.stream.scan import line_times
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
@@ -480,3 +481,13 @@ def test_a_step_has_the_time_that_its_rank_computed(stated: str, compute_ns: int
     heartbeats = a_scanner().scan(batch([line.encode()])).heartbeats
     steps = {(found.step, found.rank, found.compute_ns) for found in heartbeats if type(found) is Step}
     assert steps == {(12, 3, compute_ns)}
+
+
+def test_the_time_of_each_line_is_read_a_few_times_however_many_lines_lack_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = list[int]()
+    monkeypatch.setattr(line_times, "stated_time", lambda record: read.append(record.position.offset))
+    monkeypatch.setattr(line_times, "may_state_time", lambda value: True)
+    a_scanner().scan(batch([b"ValueError: no batch"] * 300))
+    assert 0 < len(read) <= 3 * 300
