@@ -489,5 +489,5 @@ def test_the_time_of_each_line_is_read_a_few_times_however_many_lines_lack_one(
     read = list[int]()
     monkeypatch.setattr(line_times, "stated_time", lambda record: read.append(record.position.offset))
     monkeypatch.setattr(line_times, "may_state_time", lambda value: True)
-    a_scanner().scan(batch([b"ValueError: no batch"] * 300))
+    a_scanner().scan(Batch("raw/0", [b"ValueError: no batch"] * 300, [None] * 300, [LATER_NS] * 300, range(300), False))
     assert 0 < len(read) <= 3 * 300
