@@ -60,8 +60,8 @@ from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames, is_address
 from epicenter.rules.report.changes import ChangedIncidents
 
-KILLED_TASKS: Final = ("slurm.task_killed", "slurm.task_exit")
-"""Rules, or their rows, of tasks that end because the scheduler has cancelled the step."""
+KILLED_TASKS: Final = ("slurm.task_killed",)
+"""Rules of kills that the scheduler orders itself once it has cancelled the step."""
 
 CONTROLLERS: Final = ("scheduler",)
 """Sources whose lines come from another node than the job's."""
@@ -328,7 +328,7 @@ class Engine:
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)
             return
-        if signal.rule.startswith(KILLED_TASKS) and liveness.was_cancelled(signal.cluster, signal.job):
+        if signal.rule in KILLED_TASKS and liveness.was_cancelled(signal.cluster, signal.job):
             signal = msgspec.structs.replace(signal, role="teardown")
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
             origin = (signal.cluster, signal.job, signal.node)

@@ -366,3 +366,13 @@ def test_an_incident_of_lines_without_times_is_the_same_next_to_a_job_with_times
     (alone,), (mixed,) = found([]), found(steps(10, "A"))
     assert (mixed.status, mixed.root_cause.node) == ("open", "n3")
     assert mixed == alone
+
+
+@pytest.mark.parametrize(
+    ("rule", "jobs"),
+    [pytest.param("k8s.image_pull", {"A"}, id="can-t-start"), pytest.param("k8s.oomkilled", {"A", "B"}, id="ran")],
+)
+def test_a_pod_that_can_t_start_places_no_job_on_its_node(engine: Engine, rule: str, jobs: set[str]) -> None:
+    engine.add([a_match(rule, 10, "n1", "B")], [alive(0, "A", "n1"), alive(0, "B", "n2")])
+    engine.advance(at(10))
+    assert engine.jobs_of(a_match("nfs.not_responding", 20, "n1", source="kernel")) == jobs

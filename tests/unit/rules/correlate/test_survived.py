@@ -271,6 +271,23 @@ def test_an_error_just_before_its_job_is_cancelled_is_dropped_unless_a_cancellat
     assert roots(engine.flush()) == expected
 
 
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        pytest.param('File "/w/reader.py", line 7, in fetch', [], id="caught"),
+        pytest.param('File "/w/train.py", line 7, in <module>', [("python-exception", "n1")], id="uncaught"),
+    ],
+)
+def test_a_caught_error_is_dropped_if_its_job_is_cancelled_before_it_misses_a_step(
+    engine: Engine, frame: str, expected: list[tuple[str, str]]
+) -> None:
+    lines = ["Traceback (most recent call last):", f"  {frame}", "    main()", "ValueError: bad shape", "next"]
+    found = a_scanner().scan(batch([vector("n1", 700 + n / 1000, line, "A") for n, line in enumerate(lines)]))
+    slow_steps = [a_step(number, 75 * number, "A", "n1") for number in range(10)]
+    engine.add([*found.matches, a_match("slurm.cancelled", 729, "n1", "A")], [*on_two_nodes(), *slow_steps])
+    assert roots(engine.flush()) == expected
+
+
 def test_an_error_in_the_last_evaluation_of_a_job_that_finishes_opens_no_incident(engine: Engine) -> None:
     evaluation = PhaseBegan(at(102), "default", "A", "n1", "evaluation")
     matches = [a_match("storage.io_error", 110, "n1", "A"), a_match("progress.finished", 300, "n1", "A")]
