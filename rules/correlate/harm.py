@@ -10,7 +10,7 @@ from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.correlate.keys import is_node_wide
 from epicenter.rules.correlate.pending import DELAYS, is_announced, is_of_a_node, is_quoted, is_soft
 from epicenter.rules.correlate.state import IncidentState
-from epicenter.rules.model.signals import ERRORS, POD_FIELD, Signal
+from epicenter.rules.model.signals import ERRORS, MAY_PASS_FIELD, POD_FIELD, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
 REBOOT_CLASS: Final = "node-reboot"
@@ -52,7 +52,7 @@ def is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
     is_intended = signal.failure_class in vocabulary().intended
     is_of_no_pod = signal.failure_class in DELAYS and not signal.job
     is_boot = signal.failure_class == REBOOT_CLASS and not jobs
-    is_survivable = is_of_node_only and is_soft(signal)
+    is_survivable = (is_of_node_only and is_soft(signal)) or MAY_PASS_FIELD in signal.fields
     is_not_of_a_job = is_quoted(signal) or is_of_a_shell(signal) or is_of_a_test(signal)
     return is_intended or is_of_no_pod or is_boot or is_not_of_a_job or is_announced(signal) or is_survivable
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from epicenter.rules.liveness.slowness import explain, slow_ranks, slow_since_ns, slowness_of, usual_pace_ns
-from epicenter.rules.liveness.state import JobWatch, node_key
+from epicenter.rules.liveness.slowness import (
+    LASTING_NS,
+    STILL_SLOW,
+    explain,
+    is_explained,
+    slow_ranks,
+    slow_since_ns,
+    slowness_of,
+    usual_pace_ns,
+)
+from epicenter.rules.liveness.state import JobWatch, SlowSteps, node_key
 from epicenter.rules.liveness.streams import NodeStreams
 from epicenter.rules.liveness.verdict import LAG_STEPS, SHIPPER_SILENT, STRAGGLER, Finding, laggard, who_of
 from epicenter.rules.model.times import NS_PER_S
@@ -16,23 +25,38 @@ FALLS_TO_COUNT: Final = 3
 
 
 def slow_steps(watch: JobWatch) -> Finding | None:
-    """A straggler if the steps have become slow; once, until they are fast again. Call it at each step."""
-    was_straggling = watch.is_straggling
-    slowness = slowness_of(watch.progress)
-    watch.is_straggling = slowness is not None or bool(watch.suspect and was_straggling)
-    if was_straggling or slowness is None:
+    """A straggler if the steps have become slow, until they are fast again; call it at each step.
+
+    Slow steps that nothing explains need somebody only once they have lasted: most jobs get over them.
+    """
+    before, watch.slow = watch.slow, _slow_now(watch)
+    if watch.slow is None or watch.lags:
         return None
-    before_s, now_s = usual_pace_ns(slowness, watch.progress) / NS_PER_S, watch.progress.span_paces_ns[-1] / NS_PER_S
     node, rank, why = _slow_place(watch)
-    text = f"each step now takes {now_s:.1f} s instead of {before_s:.1f} s; {why}"
-    return Finding(STRAGGLER, node, rank, text, slow_since_ns(slowness, watch.progress))
+    has_cause = bool(node) or rank is not None or is_explained(watch.progress)
+    needs_somebody = has_cause or watch.progress.reported_ns - watch.slow.since_ns >= LASTING_NS
+    if before and (before.is_told or not needs_somebody):
+        return None
+    watch.slow.is_told = needs_somebody
+    now_s, usual_s = watch.progress.span_paces_ns[-1] / NS_PER_S, watch.slow.usual_ns / NS_PER_S
+    text = f"each step now takes {now_s:.1f} s instead of {usual_s:.1f} s; {why}"
+    return Finding(STRAGGLER, node, rank, text, watch.slow.since_ns, may_pass=not needs_somebody)
+
+
+def _slow_now(watch: JobWatch) -> SlowSteps | None:
+    """The slow steps that go on or begin now."""
+    slow, progress = watch.slow, watch.progress
+    slowness = slowness_of(progress)
+    if slow and (slowness or (progress.span_gaps_ns and progress.span_paces_ns[-1] >= STILL_SLOW * slow.usual_ns)):
+        return slow
+    return slowness and SlowSteps(usual_pace_ns(slowness, progress), slow_since_ns(slowness, progress))
 
 
 def _slow_place(watch: JobWatch) -> tuple[str, int | None, str]:
     """Node and rank of what delays all, as far as ranks state how long they compute, and why."""
     slow = slow_ranks(watch)
     if not slow:
-        return "", None, "one slow rank delays all"
+        return "", None, "no rank says that it is the cause"
     node, rank = slow[0].node, slow[0].rank if len(slow) == 1 else None
     return node, rank, f"{who_of(node, rank)} computes for {slow[0].slowdown:.1f} times as long as before, others don't"
 
@@ -50,13 +74,13 @@ def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:
     step = member.step if member else 0
     lag = last - step if member and last is not None else 0
     watch.suspect, watch.suspect_step, watch.suspect_lag = suspect, step, lag
-    watch.is_straggling = slowness_of(watch.progress) is not None or bool(suspect and watch.is_straggling)
+    watch.lags = bool(suspect) and watch.lags
     least_fall = LAG_STEPS * watch.progress.usual_stride
     falls_back = suspect == before[0] and step > before[1] and lag >= before[2] + least_fall
     watch.suspect_falls = watch.suspect_falls + 1 if falls_back else 0
     if not member or watch.suspect_falls < FALLS_TO_COUNT or watch.is_straggling:
         return None
-    watch.is_straggling = True
+    watch.lags = True
     who = who_of(member.node, member.rank)
     text = f"{who} is at step {member.step} and still advances, while the others are at step {last}"
     return Finding(STRAGGLER, member.node, member.rank, text, member.abreast_ns)

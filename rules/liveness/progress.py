@@ -73,7 +73,8 @@ class JobProgress(msgspec.Struct):
     `even_saves` how many had that distance. `is_saved_early`: the newest one came before its turn, and no step after
     it. `counted_last` is the last step by the job's own count, unless it `counts_again`, as in the next epoch.
     `span_gaps_ns` and `span_paces_ns` are gaps and paces of spans (`SPAN_NS`); the newest, not yet complete, has
-    `open_span_steps` in `open_span_ns`.
+    `open_span_steps` in `open_span_ns`. The newest gap, of `open_gap_ns`, began after step `open_gap_from` and has all
+    steps of the report that ends it, as buffered output comes in bursts: it joins a span once the next report begins.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -124,6 +125,8 @@ class JobProgress(msgspec.Struct):
     span_paces_ns: list[int] = []
     open_span_ns: int = 0
     open_span_steps: int = 0
+    open_gap_ns: int = 0
+    open_gap_from: int = 0
 
     @property
     def last_step(self) -> int | None:
@@ -350,10 +353,13 @@ class JobProgress(msgspec.Struct):
         self._begin_attempt()
         self.even_gaps = 0
         self.gaps_ns, self.strides, self.span_gaps_ns = [], [], []
-        self.open_span_ns = self.open_span_steps = 0
+        self.open_span_ns = self.open_span_steps = self.open_gap_ns = 0
         self.even_saves, self.is_saved_early = 0, False
 
     def _report(self, step: int, time_ns: int) -> None:
+        if self.open_gap_ns:
+            self._append_span(self.open_gap_ns, self.written_last_step - self.open_gap_from)
+            self.open_gap_ns = 0
         if 0 <= self.written_reported_step < step:
             self._record_gap(time_ns - self.reported_ns, step - self.written_reported_step, step)
         self.before_ns = self.reported_ns if self.written_reported_step >= 0 else 0
@@ -374,6 +380,7 @@ class JobProgress(msgspec.Struct):
             self._pass(step)
             self._append_pauses(is_pace)
             self._append_gap(gap_ns, stride)
+            self.open_gap_ns, self.open_gap_from = gap_ns, self.written_last_step
             return
         if is_announced:
             name = self._phase_name
@@ -403,6 +410,7 @@ class JobProgress(msgspec.Struct):
         if are_pace:
             for gap_ns, stride in self.pauses:
                 self._append_gap(gap_ns, stride)
+                self._append_span(gap_ns, stride)
         if are_pace or not self.long_gaps:
             self.pauses = []
 
@@ -410,6 +418,8 @@ class JobProgress(msgspec.Struct):
         self.gaps_ns = [*self.gaps_ns[1 - MAX_KEPT_GAPS :], gap_ns]
         self.strides = [*self.strides[1 - MAX_KEPT_PACES :], stride]
         self.paces_ns = [*self.paces_ns[1 - MAX_KEPT_PACES :], gap_ns // stride]
+
+    def _append_span(self, gap_ns: int, stride: int) -> None:
         self.open_span_ns, self.open_span_steps = self.open_span_ns + gap_ns, self.open_span_steps + stride
         if self.open_span_ns >= SPAN_NS:
             self.span_gaps_ns = [*self.span_gaps_ns[1 - MAX_KEPT_GAPS :], self.open_span_ns]

@@ -33,6 +33,15 @@ EXPLAINED_COUNT: Final = (Slowness(2.0, 5, SLOW_NS),)
 SLOWED_FOR_NS: Final = 1800 * NS_PER_S
 """For this long after a line that explains slow steps, such as a throttled processor, less slowness is enough."""
 
+RECOVERING: Final = 0.8
+"""Steps that take this part of the time that they took minutes ago become faster again."""
+
+STILL_SLOW: Final = 1.3
+"""Steps that became slow are still slow while the newest take this many times as long as usual."""
+
+LASTING_NS: Final = 1800 * NS_PER_S
+"""Slow steps whose cause is not known need somebody once they have lasted for this long."""
+
 SLOW_COMPUTE_TIMES: Final = 1.25
 """A rank that computes this much longer than at best, while most others don't, slows down all."""
 
@@ -56,12 +65,19 @@ def explain(progress: JobProgress, time_ns: int) -> None:
     progress.slowed_ns = max(time_ns, progress.slowed_ns)
 
 
+def is_explained(progress: JobProgress) -> bool:
+    """Whether a line explains slow steps."""
+    return progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS
+
+
 def slowness_of(progress: JobProgress) -> Slowness | None:
-    """How slow all its newest steps are, over minutes, compared with those before; None if they are as usual."""
+    """How slow all its newest steps are, over minutes, compared with those before; None if they are as usual, or
+    become faster again, as after a start.
+    """
     if len(progress.span_paces_ns) < PACES_TO_TRUST:
         return None
     kinds: tuple[Slowness, ...]
-    if progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS:
+    if is_explained(progress):
         kinds = EXPLAINED_COUNT if progress.is_counted else EXPLAINED
     else:
         kinds = () if progress.is_counted else UNEXPLAINED
@@ -77,7 +93,7 @@ def slow_since_ns(kind: Slowness, progress: JobProgress) -> int:
     """When the newest run of slow steps began; soon after that a line may explain it."""
     least_ns = kind.times * usual_pace_ns(kind, progress)
     slow = list(takewhile(lambda pace_ns: pace_ns >= least_ns, reversed(progress.span_paces_ns)))
-    since_ns = progress.reported_ns - progress.open_span_ns
+    since_ns = progress.reported_ns - progress.open_gap_ns - progress.open_span_ns
     since_ns -= sum(progress.span_gaps_ns[-len(slow) :]) if slow else 0
     explained_ns = progress.slowed_since_ns
     return explained_ns if since_ns < explained_ns <= since_ns + SLOW_NS else since_ns
@@ -89,10 +105,11 @@ def _is_slow_as(kind: Slowness, progress: JobProgress) -> bool:
         return False
     reports = _reports(kind, progress)
     newest, before = paces_ns[-reports:], paces_ns[:-reports]
-    if sum(progress.span_gaps_ns[-reports:]) < kind.length_ns or len(before) < PACES_TO_TRUST:
+    gaps_ns = progress.span_gaps_ns[-reports:]
+    if len(gaps_ns) < reports or sum(gaps_ns) < kind.length_ns or len(before) < PACES_TO_TRUST:
         return False
-    thirds = (newest[part * reports // 3 : (part + 1) * reports // 3] for part in range(3))
-    return min(map(fmean, thirds)) >= kind.times * median(before)
+    thirds = [fmean(newest[part * reports // 3 : (part + 1) * reports // 3]) for part in range(3)]
+    return min(thirds) >= kind.times * median(before) and thirds[2] >= RECOVERING * thirds[0]
 
 
 def _reports(kind: Slowness, progress: JobProgress) -> int:

@@ -76,6 +76,14 @@ class Member(msgspec.Struct, array_like=True):
         return median(self.compute_ns) / self.least_compute_ns if self.least_compute_ns else 0
 
 
+class SlowSteps(msgspec.Struct, array_like=True):
+    """Steps that took `usual_ns` until `since_ns` and are slow now; `is_told`: as something that needs somebody."""
+
+    usual_ns: int
+    since_ns: int
+    is_told: bool = False
+
+
 class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
@@ -87,6 +95,7 @@ class JobWatch(msgspec.Struct):
     with a slow clock lags too, but does not. `named_node` and `named_rank` are those of the newest verdict,
     `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`. `run_exit_ns` is when a line last
     reported the end of the run. `works`: it has answered, evaluated or saved. `has_logged`: its workers have.
+    `lags`: a rank was found to fall behind.
     """
 
     progress: JobProgress
@@ -105,7 +114,8 @@ class JobWatch(msgspec.Struct):
     step_timer_ns: int = 0
     check_timer_ns: int = msgspec.field(default=0, name="look_timer_ns")
     verdict: str = ""
-    is_straggling: bool = False
+    slow: SlowSteps | None = None
+    lags: bool = False
     suspect: str = ""
     suspect_lag: int = 0
     suspect_step: int = 0
@@ -120,6 +130,11 @@ class JobWatch(msgspec.Struct):
     run_exit_ns: int = 0
     works: bool = False
     has_logged: bool = False
+
+    @property
+    def is_straggling(self) -> bool:
+        """Whether its steps have become slow, or a rank falls behind."""
+        return self.lags or self.slow is not None
 
     @property
     def last_report_ns(self) -> int:

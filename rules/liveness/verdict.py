@@ -14,7 +14,7 @@ from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.roll_call import roll_call
 from epicenter.rules.liveness.state import JobWatch, Member, node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams, chance_gaps
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import MAY_PASS_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
 
 HUNG: Final = "hung"
@@ -80,7 +80,7 @@ _SHORTLY_BEFORE_NS: Final = 60 * NS_PER_S
 class Finding(msgspec.Struct, frozen=True):
     """A verdict with its node and rank, as far as they are known, and the evidence in words.
 
-    `onset_ns` is when it began, 0 for the job's last step.
+    `onset_ns` is when it began, 0 for the job's last step. `may_pass`: most jobs get over it.
     """
 
     verdict: str
@@ -88,6 +88,7 @@ class Finding(msgspec.Struct, frozen=True):
     rank: int | None = None
     text: str = ""
     onset_ns: int = 0
+    may_pass: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -110,6 +111,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def of(cls, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
         """The verdict on a job now."""
         progress = watch.progress
+        may_pass = {MAY_PASS_FIELD: "yes"} if finding.may_pass else {}
         return cls(
             verdict=finding.verdict,
             cluster=progress.cluster,
@@ -119,7 +121,7 @@ class Verdict(msgspec.Struct, frozen=True):
             time_ns=now_ns,
             onset_ns=finding.onset_ns or progress.last_step_ns or watch.placed_ns or watch.first_ns,
             text=finding.text,
-            fields={"verdict": finding.verdict, "last_step": str(progress.written_last_step)},
+            fields={"verdict": finding.verdict, "last_step": str(progress.written_last_step), **may_pass},
         )
 
 

@@ -50,7 +50,7 @@ class _Extent:
 
 
 class _Head(NamedTuple):
-    """What a logger of the site's own writes before each line of a traceback: as much of it, times aside."""
+    """What a logger of the site's own writes before each line of a block: as much of it, times aside."""
 
     length: int
     timeless: str
@@ -60,6 +60,14 @@ class _Head(NamedTuple):
         """The head of the line that opens the traceback; empty for other blocks."""
         length = max(0, opening.find(_OPENING))
         return cls(length, _timeless(opening[:length]))
+
+    @classmethod
+    def of_both(cls, opening: str, following: str, needed: str) -> _Head:
+        """What both lines have before what is `needed` in the second one; empty if they differ there."""
+        found = _compiled(needed.removeprefix("^")).search(following)
+        length = found.start() if found else 0
+        head = cls(length, _timeless(following[:length]))
+        return head if head.without(opening) != opening else cls(0, "")
 
     def without(self, body: str) -> str:
         """The line without the head; as it is if it has another."""
@@ -111,8 +119,11 @@ def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _
         line = line_at(number)
         if line is None or speaker(line) != speaker(opening.parsed):
             continue
+        is_second = len(extent.numbers) == 1
+        if is_second and block.only_if_next:
+            head = _Head.of_both(opening.parsed.body, line.body, block.only_if_next)
         body = head.without(line.body)
-        if len(extent.numbers) == 1 and block.only_if_next and not _compiled(block.only_if_next).search(body):
+        if is_second and block.only_if_next and not _compiled(block.only_if_next).search(body):
             return extent
         continues = not block.goes_on or _compiled(block.goes_on).search(body) is not None
         begins_anew = has_last and _compiled(_OPENS).search(body)

@@ -164,15 +164,51 @@ def test_a_job_that_is_slower_by_half_for_ten_minutes_has_a_straggler(
 
 def test_a_job_that_is_slower_by_half_for_ten_minutes_has_been_since_the_first_of_them(engine: Engine) -> None:
     (found,) = run(engine, [*steps(117), *steps(200, 118, 117 * PACE_S + 8, 8)], 117 * PACE_S + 640)
-    assert found.chain[0].text == "each step now takes 8.0 s instead of 5.0 s; one slow rank delays all"
+    assert found.chain[0].text == "each step now takes 8.0 s instead of 5.0 s; no rank says that it is the cause"
     assert "2026-03-02T09:09:45" <= found.chain[0].onset < "2026-03-02T09:10:00Z"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "severity"), [pytest.param(29, "warning", id="a-spell"), pytest.param(31, "error", id="lasting")]
+)
+def test_steps_that_are_slow_for_no_known_reason_page_after_half_an_hour(
+    engine: Engine, minutes: int, severity: str
+) -> None:
+    slow_s, count = 2 * PACE_S, 6 * minutes
+    slow = steps(117 + count, 118, 117 * PACE_S + slow_s, slow_s)
+    (found,) = run(engine, [*steps(117), *slow], 117 * PACE_S + 60 * minutes)
+    assert (found.failure_class, found.severity) == ("straggler", severity)
+
+
+def test_the_first_steps_after_a_restart_may_become_faster_slowly(engine: Engine) -> None:
+    times_s, now_s = [], 117 * PACE_S + 100
+    for number in range(60):
+        now_s += max(PACE_S, 4 * PACE_S * 0.95**number)
+        times_s.append(now_s)
+    again = [Step(at(second), "default", "A", "n1", 100 + number, None) for number, second in enumerate(times_s)]
+    run(engine, [*steps(117), *again], now_s)
+    assert verdicts(engine) == []
+
+
+@pytest.mark.parametrize("per_burst", [12, 14, 16])
+def test_output_in_bursts_from_one_rank_after_another_says_how_long_steps_take(fresh: Engine, per_burst: int) -> None:
+    pace_s, begin_s, last, bursts = 10.4, 0.0, 1_000, list[Step]()
+    for burst in range(60):
+        count, pause_s = (5, 60) if burst % 16 == 0 else (per_burst, 0)
+        begin_s += count * pace_s + pause_s
+        for rank in (0, 1):
+            times = [at(begin_s + rank * pace_s + number / 1000) for number in range(count)]
+            bursts += [Step(time, "default", "A", "n1", last + rank + n, rank) for n, time in enumerate(times)]
+        last += count
+    run(fresh, bursts, begin_s + pace_s)
+    assert verdicts(fresh) == []
 
 
 def test_a_job_of_fast_steps_that_is_slower_by_half_for_ten_minutes_has_a_straggler(engine: Engine) -> None:
     fast_s = PACE_S / 5
     slower = steps(2000, 1001, 1000 * fast_s + 1.7, 1.7)
     (found,) = run(engine, [*steps(1000, 1, fast_s, fast_s), *slower], 1000 * fast_s + 700)
-    assert found.chain[0].text == "each step now takes 1.7 s instead of 1.0 s; one slow rank delays all"
+    assert found.chain[0].text == "each step now takes 1.7 s instead of 1.0 s; no rank says that it is the cause"
 
 
 def test_the_first_slow_steps_count_though_they_seemed_to_be_pauses(engine: Engine) -> None:

@@ -219,6 +219,12 @@ def test_an_exception_in_a_thread_is_a_failure() -> None:
 
 IN_READ = ["Traceback (most recent call last):", '  File "/w/read.py", line 88, in read', "    open(path)"]
 CAPTURED = "----------------------------- Captured stderr call -----------------------------"
+IN_MODULE = [
+    "Traceback (most recent call last):",
+    '  File "/w/norm.py", line 8, in <module>',
+    "    import apex",
+    "ModuleNotFoundError: No module named 'apex'",
+]
 PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 12%]"
 
 
@@ -239,6 +245,12 @@ PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 1
         pytest.param(
             ["09:00:53 WARNING reward: sandbox run of sample 8 failed: exit=139 Segmentation fault"], id="sandbox"
         ),
+        pytest.param(["WARNING: apex is missing, falling back to LayerNorm", *IN_MODULE], id="import"),
+        pytest.param(
+            ["[rank0] WARNING: apex is missing, falling back to eager", *("[rank0] " + line for line in IN_MODULE)],
+            id="behind-a-head",
+        ),
+        pytest.param(["[n1/3] 09:00:53 WARNING tuner: 16 is too much, trying 8", "[n1/3] " + OOM], id="tries-behind"),
     ],
 )
 def test_what_a_program_caught_tested_or_quoted_is_no_failure(lines: list[str]) -> None:
@@ -251,6 +263,11 @@ def test_failures_between_two_fences_are_not_reported() -> None:
 
 def test_a_fence_that_is_not_closed_covers_nothing() -> None:
     assert [rule for _, rule, _ in found(["```", OOM])] == ["test.oom"]
+
+
+def test_a_warning_behind_another_head_announces_no_exception() -> None:
+    lines = ["[n1/4] WARNING: apex is missing, falling back to eager", *("[n1/3] " + line for line in IN_MODULE)]
+    assert [match.rule for match in a_scanner().scan(a_text([*lines, "step 8"])).matches] == ["python.import_error"]
 
 
 WARNING = "WARNING: failed to read shard 7, skipping"
