@@ -26,8 +26,13 @@ LONG_STEP_NS: Final = 180 * NS_PER_S
 MIN_COLLECTIVES: Final = 100
 """A job that gets to this collective has trained."""
 
-_WARNING: Final = re.compile(r"(?:[^\s:]{1,40}[\s:]+){0,4}?[\[(<]?(?:WARN|WARNING)\b|W\d{4} [\d:.]{8,18} ")
-"""Level first, or after a time and a name, as Python's logging writes it; or glog's letter."""
+SOURCES_OF_JOBS: Final = ("worker", "any", "")
+"""Where lines come from that a job's program may have written."""
+
+_WARNING: Final = re.compile(
+    r"(?:[^\s:]{1,40}[\s:]+){0,4}?(?:[\[(<]?(?:WARN|WARNING)\b|\[?W\d{3,4} \d\d:\d\d:\d\d[\d.]{0,10} )"
+)
+"""Level first, or after a time and a name, as Python's logging writes it; or the letter of glog and c10d."""
 
 _TRIES: Final = re.compile(
     r"(?i)\b(?:attempt|retry|try|restart) {0,2}#?(?P<now>\d{1,4})(?: ?/ ?| of )(?P<most>\d{1,4})\b"
@@ -89,7 +94,7 @@ def is_called_a_warning(signal: Signal) -> bool:
     Not so for a process that another one, as Ray's driver, only warns of: that one has ended.
     """
     is_of_ended = signal.failure_class in vocabulary().ends_its_process
-    return signal.source == "worker" and not is_of_ended and bool(_WARNING.match(signal.text))
+    return signal.source in SOURCES_OF_JOBS and not is_of_ended and bool(_WARNING.match(signal.text))
 
 
 def is_tried_again(signal: Signal) -> bool:

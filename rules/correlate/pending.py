@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from epicenter.rules.cause.exceptions import is_of_a_thread, is_uncaught
-from epicenter.rules.cause.survival import breaks_its_node, is_called_a_warning, is_tried_again
+from epicenter.rules.cause.survival import SOURCES_OF_JOBS, breaks_its_node, is_called_a_warning, is_tried_again
 from epicenter.rules.model.signals import EVENTS, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -31,7 +31,6 @@ DELAYS: Final = ("k8s-image-pull", "k8s-unschedulable", "container-runtime-fail"
 _IS_FINAL: Final = re.compile(
     r"(?i)not found|manifest unknown|unauthorized|denied|invalid ?(?:image|reference)|ErrImageNeverPull"
 )
-_SOURCES_OF_JOBS: Final = ("worker", "any", "")
 _FAMILIES_OF_NODES: Final = ("nvidia", "amd", "machine", "kernel")
 _KILLS_OF_KERNELS: Final = ("memory.host_oom_kill", "memory.cgroup_oom_kill")
 _OF_ANY_PROCESS: Final = ("unknown-death",)
@@ -44,7 +43,7 @@ def is_soft(signal: Signal) -> bool:
         return True
     if is_of_a_node(signal):
         return not (breaks_its_node(signal) or vocabulary().is_latent(signal.failure_class))
-    is_of_a_job = signal.source in _SOURCES_OF_JOBS and signal.severity != "critical"
+    is_of_a_job = signal.source in SOURCES_OF_JOBS and signal.severity != "critical"
     return is_of_a_job and _is_of_a_program(signal.failure_class)
 
 

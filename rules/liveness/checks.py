@@ -33,7 +33,7 @@ def slow_steps(watch: JobWatch) -> Finding | None:
     if watch.slow is None or watch.lags:
         return None
     node, rank, why = _slow_place(watch)
-    has_cause = bool(node) or rank is not None or is_explained(watch.progress)
+    has_cause = bool(node) or rank is not None or is_explained(watch.progress, watch.slow.since_ns)
     needs_somebody = has_cause or watch.progress.reported_ns - watch.slow.since_ns >= LASTING_NS
     if before and (before.is_told or not needs_somebody):
         return None

@@ -30,8 +30,13 @@ EXPLAINED: Final = (Slowness(1.4, 5, SLOW_NS),)
 EXPLAINED_COUNT: Final = (Slowness(2.0, 5, SLOW_NS),)
 """Of progress without step numbers, which lost lines make look slow too: only with a line that explains slow steps."""
 
+EXPLAINS_NS: Final = 360 * NS_PER_S
+"""Steps that become slow this long after a line that explains it, such as a throttled processor, need be less slow. The
+kernel reports a throttled processor again every five minutes.
+"""
+
 SLOWED_FOR_NS: Final = 1800 * NS_PER_S
-"""For this long after a line that explains slow steps, such as a throttled processor, less slowness is enough."""
+"""Lines that explain slow steps are one explanation if they come this soon after each other."""
 
 RECOVERING: Final = 0.8
 """Steps that take this part of the time that they took minutes ago become faster again."""
@@ -65,9 +70,9 @@ def explain(progress: JobProgress, time_ns: int) -> None:
     progress.slowed_ns = max(time_ns, progress.slowed_ns)
 
 
-def is_explained(progress: JobProgress) -> bool:
-    """Whether a line explains slow steps."""
-    return progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS
+def is_explained(progress: JobProgress, since_ns: int) -> bool:
+    """Whether a line explains steps that have been slow since then."""
+    return progress.slowed_ns > since_ns - EXPLAINS_NS
 
 
 def slowness_of(progress: JobProgress) -> Slowness | None:
@@ -76,11 +81,10 @@ def slowness_of(progress: JobProgress) -> Slowness | None:
     """
     if len(progress.span_paces_ns) < PACES_TO_TRUST:
         return None
-    kinds: tuple[Slowness, ...]
-    if is_explained(progress):
-        kinds = EXPLAINED_COUNT if progress.is_counted else EXPLAINED
-    else:
-        kinds = () if progress.is_counted else UNEXPLAINED
+    for kind in EXPLAINED_COUNT if progress.is_counted else EXPLAINED:
+        if progress.slowed_ns and _is_slow_as(kind, progress) and is_explained(progress, slow_since_ns(kind, progress)):
+            return kind
+    kinds = () if progress.is_counted else UNEXPLAINED
     return next((kind for kind in kinds if _is_slow_as(kind, progress)), None)
 
 

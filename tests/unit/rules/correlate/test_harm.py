@@ -20,6 +20,7 @@ IN_A_THREAD = (
     "Traceback (most recent call last):",
     '  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner',
 )
+LEFT = "3: [rank3]:[{level}302 09:00:05.001209091 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=62)"
 IN_A_READER = ("Traceback (most recent call last):", '  File "/w/reader.py", line 41, in read')
 
 
@@ -55,6 +56,14 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
             a_signal("nccl-timeout", 5, job="A", text="Timeout(ms)=5000) ran for 5020"), True, id="short-wait"
         ),
         pytest.param(a_signal("nccl-timeout", 5, job="A", text="Timeout(ms)=60000) ran for 60020"), False, id="wait"),
+        *(
+            pytest.param(
+                a_signal("connection-reset", 5, job="A", position=LINE, source="any", text=LEFT.format(level=level)),
+                level == "W",
+                id=f"c10d-{level}",
+            )
+            for level in "WE"
+        ),
         pytest.param(
             a_signal("dataloader-worker-died", 5, job="A", position=LINE, text="worker exited (restart 1 of 10)"),
             True,

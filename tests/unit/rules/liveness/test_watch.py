@@ -140,6 +140,12 @@ def test_a_job_with_a_throttled_node_has_a_straggler_when_its_steps_take_half_as
     assert (found.root_cause.failure_class, found.root_cause.node) == ("cpu-thermal-throttle", "n2")
 
 
+def test_a_processor_that_was_throttled_long_before_explains_no_slow_steps(engine: Engine) -> None:
+    throttled = a_match("machine.cpu_throttled", 100, "n2", "", source="kernel")
+    engine.add([throttled], alive_every("worker", "n2", 0, 580))
+    assert run(engine, SLOWER, 117 * 5 + 340) == []
+
+
 def test_steps_that_take_half_as_long_again_for_no_known_reason_are_no_straggler(engine: Engine) -> None:
     assert run(engine, SLOWER, 117 * 5 + 340) == []
 
