@@ -51,6 +51,7 @@ from epicenter.rules.model.signals import (
     POD_FIELD,
     POD_STOPPED_RULE,
     QUIET_ROLES,
+    SHELL_RULE,
     Signal,
 )
 from epicenter.rules.model.times import END_NS, is_known
@@ -353,6 +354,8 @@ class Engine:
             self._on_assigned_pod(signal)
         if signal.rule == HANDLED_RULE:
             correlator.forgive(signal)
+        if signal.rule == SHELL_RULE and signal.job:
+            self._state.liveness.record_shell(signal)
         if is_boot(signal):
             self._on_verdicts(self._state.liveness.boot(signal, correlator.jobs_of(signal)))
         self._mark_changed(self._state.lifecycle.clear(signal, spec.clears, self._attempt_of))

@@ -22,6 +22,7 @@ from epicenter.rules.model.heartbeats import (
 )
 from epicenter.rules.model.ledger import JobEnd, JobPhase
 from epicenter.rules.model.records import RankPlacement
+from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
@@ -95,7 +96,7 @@ class JobWatch(msgspec.Struct):
     with a slow clock lags too, but does not. `named_node` and `named_rank` are those of the newest verdict,
     `verdict_text` its evidence. `shown_phase` is that of the newest `JobState`. `run_exit_ns` is when a line last
     reported the end of the run. `works`: it has answered, evaluated or saved. `has_logged`: its workers have.
-    `lags`: a rank was found to fall behind.
+    `lags`: a rank was found to fall behind. `has_shell`: a person works in it.
     """
 
     progress: JobProgress
@@ -130,6 +131,7 @@ class JobWatch(msgspec.Struct):
     run_exit_ns: int = 0
     works: bool = False
     has_logged: bool = False
+    has_shell: bool = False
 
     @property
     def is_straggling(self) -> bool:
@@ -247,6 +249,6 @@ def node_key(cluster: str, node: str) -> str:
     return f"{cluster}{_KEY_BREAK}{node}"
 
 
-def new_watch(of: Heartbeat | RankPlacement) -> JobWatch:
+def new_watch(of: Heartbeat | RankPlacement | Signal) -> JobWatch:
     """The state of a new job."""
     return JobWatch(JobProgress(STALL_FLOOR_NS, of.cluster, of.job, "" if of.job else of.node))

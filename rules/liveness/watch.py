@@ -162,6 +162,13 @@ class LivenessWatch(Declared):
             set_start_timer(self.timers, key, listed.time_ns)
         watch.list_node(listed)
 
+    def record_shell(self, found: Signal) -> None:
+        """A person works at a shell in a job."""
+        key = job_key(found.cluster, found.job, "")
+        watch = self.jobs.setdefault(key, new_watch(found))
+        watch.has_shell = True
+        watch.last_seen_ns = max(found.event_time_ns, watch.last_seen_ns)
+
     def record_root_cause(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
         """A line reported a root cause that concerns these jobs: their next pause is not an ordinary one."""
         for key in sorted(job_key(cluster, job, "") for job in jobs):

@@ -40,6 +40,9 @@ POD_ASSIGNED_RULE: Final = "k8s.assigned"
 HANDLED_RULE: Final = "workers.handled"
 """The rule for lines in which a program says that it continues after an error."""
 
+SHELL_RULE: Final = "slurm.shell"
+"""The rule for a job in which a person works at a shell."""
+
 MAY_PASS_FIELD: Final = "may_pass"
 """The field of what missing or slow steps show, while most jobs get over it: nobody is paged."""
 

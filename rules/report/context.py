@@ -63,7 +63,7 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},
         kernel_nodes=incident.kernel_nodes
         | {node for node, of_node in streams.items() if _has_kernel(of_node, then_ns)},
-        established_jobs=_established(incident, liveness) if _has_several_jobs(incident, placement, liveness) else None,
+        established_jobs=_established(incident, placement, liveness),
         heard_jobs={job for job in incident.jobs if job_key(cluster, job, "") in liveness.jobs},
         cut_nodes={node for node, of_node in streams.items() if of_node and 0 < of_node.first_cut_ns <= then_ns},
     )
@@ -78,9 +78,13 @@ def _has_several_jobs(incident: IncidentState, placement: Placement, liveness: L
     return not trains_unnamed and (len(placement.by_job) > 1 or any(job != first for job in named))
 
 
-def _established(incident: IncidentState, liveness: LivenessWatch) -> set[str]:
-    watches = ((job, liveness.jobs.get(job_key(incident.cluster, job, ""))) for job in incident.jobs)
-    return {job for job, watch in watches if watch and watch.is_established}
+def _established(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> set[str] | None:
+    """The jobs that have shown to be more than single programs; None where each is one: only one job is known."""
+    watches = {job: liveness.jobs.get(job_key(incident.cluster, job, "")) for job in incident.jobs}
+    are_shells = bool(watches) and all(watch and watch.has_shell for watch in watches.values())
+    if not (are_shells or _has_several_jobs(incident, placement, liveness)):
+        return None
+    return {job for job, watch in watches.items() if watch and watch.is_established}
 
 
 def _has_kernel(streams: NodeStreams | None, then_ns: int) -> bool:

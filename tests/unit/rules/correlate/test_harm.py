@@ -7,6 +7,7 @@ import pytest
 from epicenter.rules.correlate.harm import hurts_a_job, is_harmless
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Heartbeat
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.signals import Signal
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
@@ -90,6 +91,21 @@ def test_jobs_are_several_by_their_names_where_no_line_names_a_node(
 ) -> None:
     engine = Engine(the_rules())
     engine.add([a_match("memory.oom_gpu", 50, "", "A")], [alive(1, job, "") for job in ("A", *others)])
+    assert severities(engine) == expected
+
+
+@pytest.mark.parametrize(
+    ("heartbeats", "expected"),
+    [
+        pytest.param([alive(1, "A", "")], {"warning"}, id="shell"),
+        pytest.param([a_step(number, 2 * number) for number in range(20)], {"error"}, id="training-in-a-shell"),
+    ],
+)
+def test_what_a_person_at_a_shell_runs_pages_nobody_unless_it_trains(
+    heartbeats: list[Heartbeat], expected: set[str]
+) -> None:
+    engine = Engine(the_rules())
+    engine.add([a_match("slurm.shell", 1, "", "A"), a_match("memory.oom_gpu", 50, "", "A")], heartbeats)
     assert severities(engine) == expected
 
 

@@ -219,6 +219,7 @@ def test_an_exception_in_a_thread_is_a_failure() -> None:
 
 IN_READ = ["Traceback (most recent call last):", '  File "/w/read.py", line 88, in read', "    open(path)"]
 CAPTURED = "----------------------------- Captured stderr call -----------------------------"
+SPARK = "26/03/02 09:14:01 WARN TaskSetManager: Lost task 7.1 in stage 2.0 (TID 88) (n1 executor 4): FetchFailed("
 IN_MODULE = [
     "Traceback (most recent call last):",
     '  File "/w/norm.py", line 8, in <module>',
@@ -244,6 +245,9 @@ PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 1
         ),
         pytest.param(
             ["09:00:53 WARNING reward: sandbox run of sample 8 failed: exit=139 Segmentation fault"], id="sandbox"
+        ),
+        pytest.param(
+            [SPARK, "org.apache.spark.shuffle.FetchFailedException: Broken pipe", "\tat a.b", ")"], id="spark"
         ),
         pytest.param(["WARNING: apex is missing, falling back to LayerNorm", *IN_MODULE], id="import"),
         pytest.param(
