@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from statistics import fmean
 from typing import Final
 
@@ -240,11 +240,11 @@ def _are_few(silent: Sequence[str], active: Mapping[str, NodeStreams]) -> bool:
 
 
 def _active_nodes(
-    watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int, mute: Collection[str]
+    watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int, mute: Set[str]
 ) -> dict[str, NodeStreams]:
     """The nodes of the job's newest attempt: those with lines since it began, without the `mute`."""
-    since_ns = watch.attempt_ns
-    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes if node not in mute}
+    since_ns, nodes = watch.attempt_ns, watch.nodes.union(watch.listed) - mute
+    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in nodes}
     return {node: of_node for node, of_node in of_job.items() if of_node and of_node.was_active(since_ns, now_ns)}
 
 

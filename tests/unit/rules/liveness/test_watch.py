@@ -12,6 +12,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.state import new_watch
 from epicenter.rules.model.heartbeats import Advanced, Alive, Heartbeat, LineCut, NodeCount, Step, WorldSize
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S, order_ns
 from tests.support.heartbeats import PACE_S, alive_every, earlier_attempt, of_all, phase, run, steps, verdicts
 from tests.support.logs import START_NS, at
@@ -334,6 +335,14 @@ def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
     assert (found[-1].verdict, found[-1].root_cause.node) == ("node-dead", "n3")
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("node-dead", "n3")]
     assert verdicts(engine)[0][3] <= 605 + 120
+
+
+def test_a_listed_node_whose_kernel_falls_silent_is_dead_although_no_line_of_the_job_names_it(fresh: Engine) -> None:
+    names = [f"n{number}" for number in range(4)]
+    fresh.add([], [], [RankPlacement(at(0), "default", "A", node, is_listed=True) for node in names])
+    kernels = [alive for node in names for alive in alive_every("kernel", node, 0, 580 if node == "n3" else 1500)]
+    found = run(fresh, [*steps(117, node=""), *kernels], 1500)
+    assert (found[-1].verdict, found[-1].root_cause.node) == ("node-dead", "n3")
 
 
 def test_a_node_whose_kernel_rarely_logs_is_not_dead_since_others_log_often(fresh: Engine) -> None:
