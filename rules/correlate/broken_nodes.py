@@ -21,16 +21,25 @@ _STOPS: Final = frozenset((*WAITING_CLASSES, "connection-reset", "nccl-error", "
 
 
 def broken_node_without_job(incidents: Collection[IncidentState], stop: Signal) -> str:
-    """The only node that broke when a job stopped, and that no line places in a job; empty if there is none."""
+    """The only node that broke when a job stopped, and that no line places in a job; empty if there is none, or if a
+    node of the job broke then.
+    """
+    if any(stop.job in incident.jobs and _has_broken_node(incident, stop) for incident in incidents):
+        return ""
     of_no_job = (signal for incident in incidents if not incident.jobs for signal in incident.signals())
     broken = {signal.node for signal in of_no_job if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)}
     return broken.pop() if len(broken) == 1 else ""
 
 
 def jobs_that_stopped(incidents: Collection[IncidentState], broken: Signal) -> set[str]:
-    """The jobs that had stopped, or lost a peer, when this node broke."""
-    stops = (signal for incident in incidents for signal in incident.signals() if signal.job and is_a_stop(signal))
-    return {stop.job for stop in stops if stop.cluster == broken.cluster and _breaks_a_node_at(broken, stop)}
+    """The jobs that had stopped, or lost a peer, when this node broke, without those of which another node broke."""
+    return {
+        stop.job
+        for incident in incidents
+        for stop in incident.signals()
+        if stop.job and is_a_stop(stop) and stop.cluster == broken.cluster
+        if _breaks_a_node_at(broken, stop) and not _has_broken_node(incident, stop)
+    }
 
 
 def is_a_stop(signal: Signal) -> bool:
@@ -42,6 +51,10 @@ def breaks_a_node(signal: Signal) -> bool:
     """Whether it takes its node, or a device of it, away from whatever runs there."""
     is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
     return bool(signal.node) and is_of_a_node and not signal.is_foreign
+
+
+def _has_broken_node(incident: IncidentState, stop: Signal) -> bool:
+    return any(_breaks_a_node_at(signal, stop) for signal in incident.signals())
 
 
 def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:

@@ -384,6 +384,14 @@ def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
     assert (of_job.root_cause.failure_class, of_job.root_cause.node) == root
 
 
+@pytest.mark.parametrize("broke_s", [pytest.param(95, id="before"), pytest.param(101, id="after")])
+def test_a_node_that_breaks_as_another_stops_a_job_is_not_of_that_job(engine: Engine, broke_s: int) -> None:
+    of_job = [lost_node(100, "n2"), a_timeout(702, "n1", "A", 1)]
+    engine.add([*of_job, lost_node(broke_s, "n9")], [alive(0, "A", "n1"), alive(0, "A", "n2")])
+    newest = {incident.incident_id: incident for incident in engine.flush()}.values()
+    assert sorted((incident.root_cause.node, incident.jobs) for incident in newest) == [("n2", ("A",)), ("n9", ())]
+
+
 def test_a_job_whose_nodes_all_log_lacks_no_node(engine: Engine) -> None:
     heartbeats = [alive(0, "A", "n1"), NodeCount(at(0), "default", "A", "n1", nodes=1)]
     engine.add([lost_node(100, "n9"), a_timeout(702, "n1", "A", 1)], heartbeats)
