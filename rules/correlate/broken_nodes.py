@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from epicenter.rules.cause.processes import is_of_training
 from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.cause.suspects import WAITING_CLASSES
 from epicenter.rules.correlate.harm import REBOOT_CLASS
@@ -48,9 +49,9 @@ def is_a_stop(signal: Signal) -> bool:
 
 
 def breaks_a_node(signal: Signal) -> bool:
-    """Whether it takes its node, or a device of it, away from whatever runs there."""
-    is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
-    return bool(signal.node) and is_of_a_node and not signal.is_foreign
+    """Whether it takes its node, a device of it, or a program of training away from whatever runs there."""
+    breaks = breaks_its_node(signal) if is_hard(signal) else is_node_wide(signal)
+    return bool(signal.node) and (breaks or is_of_training(signal)) and not signal.is_foreign
 
 
 def _has_broken_node(incident: IncidentState, stop: Signal) -> bool:

@@ -366,6 +366,10 @@ def lost_node(second: int, node: str) -> Match:
     return a_match("kernel.hard_lockup", second, node, source="kernel")
 
 
+def killed(second: int, node: str, comm: str) -> Match:
+    return a_match("memory.host_oom_kill", second, node, source="kernel", fields={"comm": comm, "pid": "716263"})
+
+
 @pytest.mark.parametrize(
     ("lost", "root"),
     [
@@ -373,6 +377,8 @@ def lost_node(second: int, node: str) -> Match:
         pytest.param([lost_node(100, "n8"), lost_node(101, "n9")], ("nccl-timeout", "n1"), id="one-of-two"),
         pytest.param([lost_node(30, "n9")], ("nccl-timeout", "n1"), id="before-the-job-stopped"),
         pytest.param([lost_node(700, "n9")], ("nccl-timeout", "n1"), id="as-the-job-reports-it"),
+        pytest.param([killed(100, "n9", "python3")], ("host-oom-kill", "n9"), id="by-the-end-of-a-rank"),
+        pytest.param([killed(100, "n9", "node_exporter")], ("nccl-timeout", "n1"), id="by-the-end-of-another-program"),
     ],
 )
 def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
