@@ -50,7 +50,7 @@ def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:
     step = member.step if member else 0
     lag = last - step if member and last is not None else 0
     watch.suspect, watch.suspect_step, watch.suspect_lag = suspect, step, lag
-    watch.is_straggling = slowness_of(watch.progress) is not None or bool(suspect and watch.is_straggling)
+    watch.is_straggling &= slowness_of(watch.progress) is not None or bool(suspect)
     least_fall = LAG_STEPS * watch.progress.usual_stride
     falls_back = suspect == before[0] and step > before[1] and lag >= before[2] + least_fall
     watch.suspect_falls = watch.suspect_falls + 1 if falls_back else 0
