@@ -187,7 +187,7 @@ def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Fi
 
 
 def _silent_node(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
-    since = watch.progress.last_step_ns + BUCKET_NS, now_ns
+    since = watch.last_report_ns + BUCKET_NS, now_ns
     silent = [node for node, of_node in active.items() if of_node.kernel.count and not of_node.activity(*since)]
     for node in sorted(silent) if _are_few(silent, active) else ():
         peers, usual = _peers(watch, node, active), _usual_of_kernel(active, node, *since)
@@ -211,7 +211,7 @@ def _usual_of_kernel(active: Mapping[str, NodeStreams], node: str, stop_ns: int,
 
 
 def _silent_workers(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
-    since = watch.progress.last_step_ns + BUCKET_NS, now_ns
+    since = watch.last_report_ns + BUCKET_NS, now_ns
     silent = [node for node, of_node in active.items() if of_node.worker.count and not of_node.worker.activity(*since)]
     for node in sorted(silent) if _are_few(silent, active) else ():
         others = [active[other].worker.activity(*since) for other in _peers(watch, node, active) if other not in silent]
