@@ -98,6 +98,13 @@ def test_what_a_program_calls_a_warning_does_not_stop_the_ranks_of_other_nodes(e
     assert roots(engine.flush()) == [("hang", "n1")]
 
 
+def test_what_a_program_warns_that_it_has_waited_for_stops_the_ranks_of_other_nodes(engine: Engine) -> None:
+    text = "WARNING:data.prefetch: no batch from worker 3 for 60 s (queue empty, 8 workers alive)"
+    starved = a_match("data.no_batch", 170, "n1", "A", text, fields={"waited_s": "60"})
+    engine.add([starved, a_timeout(710, "n2", "A", 1)], [*on_two_nodes(), *training(100)])
+    assert roots(engine.flush()) == [("dataloader-starved", "n1")]
+
+
 def test_a_link_that_was_down_when_its_job_stopped_is_the_cause_of_a_failure_elsewhere(engine: Engine) -> None:
     failure = a_match("elastic.first_failure", 402, "n2", "A")
     engine.add([a_match("nic.link_down", 398, "n1"), failure], [*on_two_nodes(), *training(400)])
