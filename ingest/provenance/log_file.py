@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from gzip import GzipFile
 from io import BufferedReader
@@ -30,6 +31,7 @@ _PACKED: Final = {
 _TAR_MARK, _TAR_MARK_AT = b"ustar", 257
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 BLANKS: Final = b"\0 \t\r\n"
+_ZEROS: Final = re.compile(rb"\0+")
 _CONTROLS: Final = bytes(code for code in range(32) if code not in b"\t\n\r\b\f\x1b")
 
 
@@ -98,10 +100,17 @@ def fault_of(head: bytes) -> str:
         return "a tar archive: unpack it first"
     if head.startswith(_UTF_16) or _has_every_other_zero(head):
         return "UTF-16 text: convert it first: iconv -f UTF-16 -t UTF-8"
+    return "a binary file, not a log: give the log as text" if _is_binary(head) else ""
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether it has many control characters, or zeros and others: PyTorch ends some messages of its own with a zero
+    (torch/csrc/DataLoader.cpp), and a crash leaves a hole of them.
+    """
+    head = _ZEROS.sub(b"\0", head)
     controls = len(head) - len(head.translate(None, _CONTROLS))
-    if b"\0" in head or controls > MAX_CONTROL_SHARE * len(head):
-        return "a binary file, not a log: give the log as text"
-    return ""
+    zeros = head.count(0)
+    return controls > MAX_CONTROL_SHARE * len(head) or 0 < zeros < controls
 
 
 def _has_every_other_zero(head: bytes) -> bool:
