@@ -64,6 +64,9 @@ _VERDICT_OF_CLASS: Final = {
 }
 """The verdict that a root cause found in a line implies."""
 
+_OUTCOMES: Final = ("kernel-panic", "sigbus", "segfault", "k8s-image-pull", "container-pull-fail")
+"""Classes that tell how what their node's cause struck ended: a full disk keeps an image from being pulled."""
+
 _OF_A_LAUNCH: Final = ("slurm.launch_failed_node",)
 """Rules of nodes that failed before the job ran there."""
 
@@ -127,12 +130,12 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
     """The verdict of an incident with these signals, likeliest cause first; empty if no logs are missing.
 
     What happened on another node than the cause's is not the verdict. A line that names the cause outranks a mere hang.
-    A cause that killed its process or its node on the way counts as that.
+    A cause that killed its process or its node on the way, or kept it from starting, counts as that.
     """
     cause, silences = ranked[0], [signal for signal in ranked if signal.position is None and "verdict" in signal.fields]
-    deaths = [_death_in(signal) for signal in ranked if signal.node == cause.node != ""]
+    outcomes = filter(None, (_outcome_of(signal) for signal in ranked if signal.node == cause.node != ""))
     of_cause = NEVER_STARTED if cause.rule in _OF_A_LAUNCH else _VERDICT_OF_CLASS.get(cause.failure_class, "")
-    named_by_line = max(deaths, key=_strength, default="") or of_cause
+    named_by_line = max(outcomes, key=_strength, default="") or of_cause
     near = [signal.fields["verdict"] for signal in silences if not cause.node or signal.node in ("", cause.node)]
     best = max(near, key=_strength, default=HUNG if silences else "")
     return named_by_line if best in ("", HUNG) and named_by_line else best
@@ -142,11 +145,11 @@ def _strength(verdict: str) -> int:
     return STRENGTH.get(verdict, 0)
 
 
-def _death_in(signal: Signal) -> str:
-    """What died by this line of a kernel; empty if nothing."""
-    if signal.failure_class == "kernel-panic":
-        return NODE_DEAD
-    return RANK_DEAD if signal.failure_class == "mce-uncorrected" and "pid" in signal.fields else ""
+def _outcome_of(signal: Signal) -> str:
+    """What died, or could not start, by a line of the cause's node; empty if nothing."""
+    if signal.failure_class == "mce-uncorrected":
+        return RANK_DEAD if "pid" in signal.fields else ""
+    return _VERDICT_OF_CLASS[signal.failure_class] if signal.failure_class in _OUTCOMES else ""
 
 
 def shipper_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
