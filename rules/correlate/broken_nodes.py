@@ -21,15 +21,15 @@ SAME_STOP_NS: Final = 60 * NS_PER_S
 _STOPS: Final = frozenset((*WAITING_CLASSES, "connection-reset", "nccl-error", "nccl-net-ib-error"))
 
 
-def broken_node_without_job(incidents: Collection[IncidentState], stop: Signal) -> str:
-    """The only node that broke when a job stopped, and that no line places in a job; empty if there is none, or if a
-    node of the job broke then.
+def broken_node_without_job(incidents: Collection[IncidentState], stop: Signal) -> Signal | None:
+    """What broke the only node that broke when a job stopped, and that no line places in a job; None if there is no
+    such node, or if a node of the job broke then.
     """
     if any(stop.job in incident.jobs and _has_broken_node(incident, stop) for incident in incidents):
-        return ""
+        return None
     of_no_job = (signal for incident in incidents if not incident.jobs for signal in incident.signals())
-    broken = {signal.node for signal in of_no_job if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)}
-    return broken.pop() if len(broken) == 1 else ""
+    broken = [signal for signal in of_no_job if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)]
+    return broken[0] if len({signal.node for signal in broken}) == 1 else None
 
 
 def jobs_that_stopped(incidents: Collection[IncidentState], broken: Signal) -> set[str]:

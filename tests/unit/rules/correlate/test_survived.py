@@ -397,6 +397,12 @@ def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
     assert (of_job.root_cause.failure_class, of_job.root_cause.node) == root
 
 
+def test_a_node_that_breaks_half_a_minute_before_its_job_stops_is_of_that_job(engine: Engine) -> None:
+    engine.add([lost_node(72, "n9"), a_timeout(702, "n1", "A", 1)], [alive(0, "A", "n1")])
+    (found,) = {incident.incident_id: incident for incident in engine.flush()}.values()
+    assert (found.root_cause.node, found.jobs) == ("n9", ("A",))
+
+
 @pytest.mark.parametrize("broke_s", [pytest.param(95, id="before"), pytest.param(101, id="after")])
 def test_a_node_that_breaks_as_another_stops_a_job_is_not_of_that_job(engine: Engine, broke_s: int) -> None:
     of_job = [lost_node(100, "n2"), a_timeout(702, "n1", "A", 1)]
