@@ -1,4 +1,4 @@
-"""Opening a log file: text, or text that gzip compressed. Anything else is refused with a sentence."""
+"""Opening a log file: text, that gzip compressed, or a journal's export. Anything else is refused with a sentence."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from epicenter.ingest.provenance.journal_export import FIRST_FIELDS, JournalExport
 from epicenter.rules.errors import InputError
 
 HEAD_BYTES: Final = 8 << 10
@@ -60,7 +61,7 @@ def _first_bytes(file: Path) -> bytes:
 
 
 def open_log(file: Path) -> LogFile:
-    """The text of a log file, unpacked as it is read if gzip compressed it.
+    """The text of a log file, unpacked as it is read if gzip compressed it; a journal's export as lines of JSON.
 
     Raises:
         InputError: it can't be opened.
@@ -71,12 +72,18 @@ def open_log(file: Path) -> LogFile:
         raise InputError(f"{file}: not a regular file: pipe it in, with - as PATH")
     try:
         opened = file.open("rb")
-        if opened.peek(len(_GZIP))[: len(_GZIP)] != _GZIP:
-            return opened
+        head = opened.peek(HEAD_BYTES)
+        if not head.startswith(_GZIP):
+            return JournalExport(opened) if head.startswith(FIRST_FIELDS) else opened
         opened.close()
         return GzipFile(file)
     except OSError as error:
         raise InputError(f"{file}: {read_fault(error)}") from error
+
+
+def is_converted(file: LogFile) -> bool:
+    """Whether its text is another than the bytes of the file."""
+    return isinstance(file, GzipFile | JournalExport)
 
 
 def read_fault(error: BaseException) -> str:

@@ -24,7 +24,7 @@ CAUSE = a_signal("edac-ue", 5, "n1", source="kernel")
         pytest.param(a_signal("k8s-image-pull", 6, "n1", "A"), "never-started", id="no-image"),
     ],
 )
-def test_a_cause_that_kills_its_process_or_node_or_keeps_it_from_starting_has_that_verdict(also: Signal, verdict: str) -> None:
+def test_a_cause_that_ends_or_prevents_something_on_its_node_has_that_verdict(also: Signal, verdict: str) -> None:
     assert verdict_of([CAUSE, also]) == verdict
 
 
