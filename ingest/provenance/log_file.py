@@ -111,8 +111,8 @@ def fault_of(head: bytes) -> str:
 
 
 def _is_binary(head: bytes) -> bool:
-    """Whether it has many control characters, or zeros and others: PyTorch ends some messages of its own with a zero
-    (torch/csrc/DataLoader.cpp), and a crash leaves a hole of them.
+    """Whether it has many control characters, or zeros and others: PyTorch ends messages of its data loader
+    with a zero (torch/csrc/DataLoader.cpp), and a crash leaves a hole of them.
     """
     head = _ZEROS.sub(b"\0", head)
     controls = len(head) - len(head.translate(None, _CONTROLS))
