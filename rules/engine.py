@@ -411,9 +411,9 @@ class Engine:
 
     def _place_broken_node(self, stop: Signal) -> None:
         """A job stops: the node without known jobs that broke at that moment is the one that it lacks."""
-        node = broken_node_without_job(self._state.lifecycle.correlator.open.values(), stop)
-        if node and self._state.liveness.may_lack_a_node(stop.cluster, stop.job):
-            self._on_placement(stop.cluster, node, stop.job, stop.onset_ns)
+        broken = broken_node_without_job(self._state.lifecycle.correlator.open.values(), stop)
+        if broken and self._state.liveness.may_lack_a_node(stop.cluster, stop.job):
+            self._on_placement(stop.cluster, broken.node, stop.job, broken.event_time_ns)
 
     def _place_in_stopped_job(self, broken: Signal) -> None:
         """A node without known jobs breaks: it is the one that the only job lacks which stopped at that moment."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from epicenter.ingest.provenance.first_lines import head_time_ns
+from epicenter.ingest.provenance.journal_export import FIRST_FIELDS
 from epicenter.ingest.provenance.log_file import BLANKS, HEAD_BYTES, READ_FAULTS, fault_of
 
 LINES: Final = 2
@@ -26,6 +27,8 @@ def begins_like_a_log(file: Path) -> bool:
 def _begins_like_a_log(file: Path, known_bytes: int) -> bool:
     with file.open("rb") as opened:
         head, written_ns = opened.read(known_bytes), os.fstat(opened.fileno()).st_mtime_ns
+    if head.startswith(FIRST_FIELDS):
+        return True
     lines = head.lstrip(BLANKS).splitlines()[:LINES]
     is_text = len(lines) == LINES and not fault_of(head)
     return is_text and all(head_time_ns([line], written_ns) is not None for line in lines)

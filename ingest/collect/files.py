@@ -18,7 +18,7 @@ from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.parse.envelope import stated_cluster
 from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
-from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, open_log, read_fault
+from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, is_converted, open_log, read_fault
 from epicenter.ingest.provenance.log_names import PACKED, ROTATION
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.ingest.provenance.stated import NOTHING, Stated
@@ -117,11 +117,11 @@ class FileSource:
 
     def day_first(self) -> bool | None:
         """Whether its first and last lines write the day before the month; None if they don't show it."""
-        return None if isinstance(self._file, GzipFile) else day_first(text_of_ends(self._file.fileno()))
+        return None if is_converted(self._file) else day_first(text_of_ends(self._file.fileno()))
 
     def clusters(self) -> set[str]:
         """The clusters that its first lines name."""
-        if isinstance(self._file, GzipFile):
+        if is_converted(self._file):
             return set()
         head = os.pread(self._file.fileno(), HEAD_BYTES, 0).split(b"\n")[:MAX_INSPECTED]
         return set(filter(None, map(stated_cluster, head)))
@@ -134,9 +134,9 @@ class FileSource:
         """Find out whose lines they are, again as long as the first lines come in."""
         read_bytes = self._file.tell()
         if self._inspected_bytes < min(read_bytes, HEAD_BYTES):
-            is_packed = isinstance(self._file, GzipFile)
-            self._inspected_bytes = HEAD_BYTES if is_packed else read_bytes
-            ends = text_of(chunk[:HEAD_BYTES]) if is_packed else text_of_ends(self._file.fileno())
+            is_other = is_converted(self._file)
+            self._inspected_bytes = HEAD_BYTES if is_other else read_bytes
+            ends = text_of(chunk[:HEAD_BYTES]) if is_other else text_of_ends(self._file.fileno())
             by_path = msgspec.structs.replace(self._by_path, is_day_first=self.day_first_beside)
             self._origin = self._stated.over(with_first_lines(by_path, ends, now_ns, self._stated.zone))
 
@@ -174,7 +174,8 @@ class FileSource:
 
     def _open(self) -> LogFile:
         file = open_log(self._path)
-        if self._follow and isinstance(file, GzipFile):
-            raise InputError(f"{self._path}: packed with gzip, so it can't grow: read it with --once")
+        if self._follow and is_converted(file):
+            what = "packed with gzip" if isinstance(file, GzipFile) else "a journal's export"
+            raise InputError(f"{self._path}: {what}, so it can't grow: read it with --once")
         self._found_bytes = os.fstat(file.fileno()).st_size
         return file

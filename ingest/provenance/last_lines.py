@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from gzip import GzipFile
-from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from epicenter.ingest.provenance.log_file import READ_FAULTS, open_log, read_fault
+from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, is_converted, open_log, read_fault
 from epicenter.rules.errors import InputError
 
 TAIL_BYTES: Final = 16 << 10
@@ -31,17 +29,17 @@ def last_lines(file: Path) -> tuple[tuple[str, ...], bool]:
 def _tail(file: Path) -> bytes:
     try:
         with open_log(file) as opened:
-            return _unpacked_tail(opened) if isinstance(opened, GzipFile) else _seek_tail(opened)
+            return _converted_tail(opened) if is_converted(opened) else _seek_tail(opened)
     except OSError as error:
         raise InputError(f"{file}: {read_fault(error)}") from error
 
 
-def _seek_tail(opened: BufferedReader) -> bytes:
+def _seek_tail(opened: LogFile) -> bytes:
     opened.seek(max(0, os.fstat(opened.fileno()).st_size - TAIL_BYTES))
     return opened.read(TAIL_BYTES)
 
 
-def _unpacked_tail(opened: GzipFile) -> bytes:
+def _converted_tail(opened: LogFile) -> bytes:
     """Of a compressed file that is damaged, the last bytes before the damage."""
     tail = b""
     with suppress(*READ_FAULTS):

@@ -1,14 +1,16 @@
-"""Opening a log file: text, or text that gzip compressed. Anything else is refused with a sentence."""
+"""Opening a log file: text, that gzip compressed, or a journal's export. Anything else is refused with a sentence."""
 
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from gzip import GzipFile
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
+from epicenter.ingest.provenance.journal_export import FIRST_FIELDS, JournalExport
 from epicenter.rules.errors import InputError
 
 HEAD_BYTES: Final = 8 << 10
@@ -30,6 +32,7 @@ _PACKED: Final = {
 _TAR_MARK, _TAR_MARK_AT = b"ustar", 257
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 BLANKS: Final = b"\0 \t\r\n"
+_ZEROS: Final = re.compile(rb"\0+")
 _CONTROLS: Final = bytes(code for code in range(32) if code not in b"\t\n\r\b\f\x1b")
 
 
@@ -58,7 +61,7 @@ def _first_bytes(file: Path) -> bytes:
 
 
 def open_log(file: Path) -> LogFile:
-    """The text of a log file, unpacked as it is read if gzip compressed it.
+    """The text of a log file, unpacked as it is read if gzip compressed it; a journal's export as lines of JSON.
 
     Raises:
         InputError: it can't be opened.
@@ -69,12 +72,18 @@ def open_log(file: Path) -> LogFile:
         raise InputError(f"{file}: not a regular file: pipe it in, with - as PATH")
     try:
         opened = file.open("rb")
-        if opened.peek(len(_GZIP))[: len(_GZIP)] != _GZIP:
-            return opened
+        head = opened.peek(HEAD_BYTES)
+        if not head.startswith(_GZIP):
+            return JournalExport(opened) if head.startswith(FIRST_FIELDS) else opened
         opened.close()
         return GzipFile(file)
     except OSError as error:
         raise InputError(f"{file}: {read_fault(error)}") from error
+
+
+def is_converted(file: LogFile) -> bool:
+    """Whether its text is another than the bytes of the file."""
+    return isinstance(file, GzipFile | JournalExport)
 
 
 def read_fault(error: BaseException) -> str:
@@ -98,10 +107,17 @@ def fault_of(head: bytes) -> str:
         return "a tar archive: unpack it first"
     if head.startswith(_UTF_16) or _has_every_other_zero(head):
         return "UTF-16 text: convert it first: iconv -f UTF-16 -t UTF-8"
+    return "a binary file, not a log: give the log as text" if _is_binary(head) else ""
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether it has many control characters, or zeros and others: PyTorch ends messages of its data loader
+    with a zero (torch/csrc/DataLoader.cpp), and a crash leaves a hole of them.
+    """
+    head = _ZEROS.sub(b"\0", head)
     controls = len(head) - len(head.translate(None, _CONTROLS))
-    if b"\0" in head or controls > MAX_CONTROL_SHARE * len(head):
-        return "a binary file, not a log: give the log as text"
-    return ""
+    zeros = head.count(0)
+    return controls > MAX_CONTROL_SHARE * len(head) or 0 < zeros < controls
 
 
 def _has_every_other_zero(head: bytes) -> bool:

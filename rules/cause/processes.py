@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.cause.scope import JobsOf
-from epicenter.rules.model.signals import POD_FIELD, SEVERITIES, Signal
+from epicenter.rules.model.signals import ERRORS, POD_FIELD, SEVERITIES, Signal
 from epicenter.rules.packs.vocabulary import vocabulary
 
 PidsOf = Callable[[str, str, str], Collection[int]]
@@ -74,6 +74,12 @@ def with_owner(signal: Signal, jobs_of: JobsOf, pids_of: PidsOf, ranks_on: Ranks
     else:
         is_foreign = signal.source == "kernel" and _is_foreign(signal, jobs_of(signal), pids_of, ranks_on)
     return foreign(signal) if is_foreign else signal
+
+
+def is_of_training(signal: Signal) -> bool:
+    """Whether the kernel reports the failure of a process that is one of training by its name."""
+    is_of_process = signal.source == "kernel" and signal.failure_class in vocabulary().of_process
+    return is_of_process and signal.severity in ERRORS and bool(_OF_TRAINING.match(signal.fields.get("comm", "")))
 
 
 def foreign(signal: Signal) -> Signal:

@@ -91,10 +91,12 @@ def _trained_on(signal: Signal, spans: Collection[TrainingSpan], counts_next: bo
 def is_called_a_warning(signal: Signal) -> bool:
     """Whether the program that prints it calls it a warning, as for a read that it tries again: it continues.
 
-    Not so for a process that another one, as Ray's driver, only warns of: that one has ended.
+    Not so for a process that another one, as Ray's driver, only warns of: that one has ended. Nor for one that says how
+    long it has waited: it still does.
     """
     is_of_ended = signal.failure_class in vocabulary().ends_its_process
-    return signal.source in SOURCES_OF_JOBS and not is_of_ended and bool(_WARNING.match(signal.text))
+    continues = signal.onset_ns == signal.event_time_ns and not is_of_ended
+    return signal.source in SOURCES_OF_JOBS and continues and bool(_WARNING.match(signal.text))
 
 
 def is_tried_again(signal: Signal) -> bool:

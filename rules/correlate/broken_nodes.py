@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from epicenter.rules.cause.processes import is_of_training
 from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.cause.suspects import WAITING_CLASSES
 from epicenter.rules.correlate.harm import REBOOT_CLASS
@@ -20,17 +21,26 @@ SAME_STOP_NS: Final = 60 * NS_PER_S
 _STOPS: Final = frozenset((*WAITING_CLASSES, "connection-reset", "nccl-error", "nccl-net-ib-error"))
 
 
-def broken_node_without_job(incidents: Collection[IncidentState], stop: Signal) -> str:
-    """The only node that broke when a job stopped, and that no line places in a job; empty if there is none."""
+def broken_node_without_job(incidents: Collection[IncidentState], stop: Signal) -> Signal | None:
+    """What broke the only node that broke when a job stopped, and that no line places in a job; None if there is no
+    such node, or if a node of the job broke then.
+    """
+    if any(stop.job in incident.jobs and _has_broken_node(incident, stop) for incident in incidents):
+        return None
     of_no_job = (signal for incident in incidents if not incident.jobs for signal in incident.signals())
-    broken = {signal.node for signal in of_no_job if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)}
-    return broken.pop() if len(broken) == 1 else ""
+    broken = [signal for signal in of_no_job if signal.cluster == stop.cluster and _breaks_a_node_at(signal, stop)]
+    return broken[0] if len({signal.node for signal in broken}) == 1 else None
 
 
 def jobs_that_stopped(incidents: Collection[IncidentState], broken: Signal) -> set[str]:
-    """The jobs that had stopped, or lost a peer, when this node broke."""
-    stops = (signal for incident in incidents for signal in incident.signals() if signal.job and is_a_stop(signal))
-    return {stop.job for stop in stops if stop.cluster == broken.cluster and _breaks_a_node_at(broken, stop)}
+    """The jobs that had stopped, or lost a peer, when this node broke, without those of which another node broke."""
+    return {
+        stop.job
+        for incident in incidents
+        for stop in incident.signals()
+        if stop.job and is_a_stop(stop) and stop.cluster == broken.cluster
+        if _breaks_a_node_at(broken, stop) and not _has_broken_node(incident, stop)
+    }
 
 
 def is_a_stop(signal: Signal) -> bool:
@@ -39,9 +49,13 @@ def is_a_stop(signal: Signal) -> bool:
 
 
 def breaks_a_node(signal: Signal) -> bool:
-    """Whether it takes its node, or a device of it, away from whatever runs there."""
-    is_of_a_node = is_node_wide(signal) and (not is_hard(signal) or breaks_its_node(signal))
-    return bool(signal.node) and is_of_a_node and not signal.is_foreign
+    """Whether it takes its node, a device of it, or a program of training away from whatever runs there."""
+    breaks = breaks_its_node(signal) if is_hard(signal) else is_node_wide(signal)
+    return bool(signal.node) and (breaks or is_of_training(signal)) and not signal.is_foreign
+
+
+def _has_broken_node(incident: IncidentState, stop: Signal) -> bool:
+    return any(_breaks_a_node_at(signal, stop) for signal in incident.signals())
 
 
 def _breaks_a_node_at(signal: Signal, stop: Signal) -> bool:

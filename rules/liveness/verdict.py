@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from statistics import fmean
 from typing import Final
 
@@ -63,6 +63,9 @@ _VERDICT_OF_CLASS: Final = {
     "nccl-timeout": HUNG,
 }
 """The verdict that a root cause found in a line implies."""
+
+_OUTCOMES: Final = ("kernel-panic", "sigbus", "segfault", "k8s-image-pull", "container-pull-fail")
+"""Classes that tell how what their node's cause struck ended: a full disk keeps an image from being pulled."""
 
 _OF_A_LAUNCH: Final = ("slurm.launch_failed_node",)
 """Rules of nodes that failed before the job ran there."""
@@ -129,12 +132,12 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
     """The verdict of an incident with these signals, likeliest cause first; empty if no logs are missing.
 
     What happened on another node than the cause's is not the verdict. A line that names the cause outranks a mere hang.
-    A cause that killed its process or its node on the way counts as that.
+    A cause that killed its process or its node on the way, or kept it from starting, counts as that.
     """
     cause, silences = ranked[0], [signal for signal in ranked if signal.position is None and "verdict" in signal.fields]
-    deaths = [_death_in(signal) for signal in ranked if signal.node == cause.node != ""]
+    outcomes = filter(None, (_outcome_of(signal) for signal in ranked if signal.node == cause.node != ""))
     of_cause = NEVER_STARTED if cause.rule in _OF_A_LAUNCH else _VERDICT_OF_CLASS.get(cause.failure_class, "")
-    named_by_line = max(deaths, key=_strength, default="") or of_cause
+    named_by_line = max(outcomes, key=_strength, default="") or of_cause
     near = [signal.fields["verdict"] for signal in silences if not cause.node or signal.node in ("", cause.node)]
     best = max(near, key=_strength, default=HUNG if silences else "")
     return named_by_line if best in ("", HUNG) and named_by_line else best
@@ -144,11 +147,11 @@ def _strength(verdict: str) -> int:
     return STRENGTH.get(verdict, 0)
 
 
-def _death_in(signal: Signal) -> str:
-    """What died by this line of a kernel; empty if nothing."""
-    if signal.failure_class == "kernel-panic":
-        return NODE_DEAD
-    return RANK_DEAD if signal.failure_class == "mce-uncorrected" and "pid" in signal.fields else ""
+def _outcome_of(signal: Signal) -> str:
+    """What died, or could not start, by a line of the cause's node; empty if nothing."""
+    if signal.failure_class == "mce-uncorrected":
+        return RANK_DEAD if "pid" in signal.fields else ""
+    return _VERDICT_OF_CLASS[signal.failure_class] if signal.failure_class in _OUTCOMES else ""
 
 
 def shipper_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
@@ -189,7 +192,7 @@ def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Fi
 
 
 def _silent_node(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
-    since = watch.progress.last_step_ns + BUCKET_NS, now_ns
+    since = watch.last_report_ns + BUCKET_NS, now_ns
     silent = [node for node, of_node in active.items() if of_node.kernel.count and not of_node.activity(*since)]
     for node in sorted(silent) if _are_few(silent, active) else ():
         peers, usual = _peers(watch, node, active), _usual_of_kernel(active, node, *since)
@@ -213,7 +216,7 @@ def _usual_of_kernel(active: Mapping[str, NodeStreams], node: str, stop_ns: int,
 
 
 def _silent_workers(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
-    since = watch.progress.last_step_ns + BUCKET_NS, now_ns
+    since = watch.last_report_ns + BUCKET_NS, now_ns
     silent = [node for node, of_node in active.items() if of_node.worker.count and not of_node.worker.activity(*since)]
     for node in sorted(silent) if _are_few(silent, active) else ():
         others = [active[other].worker.activity(*since) for other in _peers(watch, node, active) if other not in silent]
@@ -242,11 +245,11 @@ def _are_few(silent: Sequence[str], active: Mapping[str, NodeStreams]) -> bool:
 
 
 def _active_nodes(
-    watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int, mute: Collection[str]
+    watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int, mute: Set[str]
 ) -> dict[str, NodeStreams]:
     """The nodes of the job's newest attempt: those with lines since it began, without the `mute`."""
-    since_ns = watch.attempt_ns
-    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes if node not in mute}
+    since_ns, nodes = watch.attempt_ns, watch.nodes.union(watch.listed) - mute
+    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in nodes}
     return {node: of_node for node, of_node in of_job.items() if of_node and of_node.was_active(since_ns, now_ns)}
 
 

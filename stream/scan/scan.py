@@ -246,7 +246,8 @@ class BatchScanner:
             return []
         self._placed_hour_by_source[batch.source] = hour
         time_ns, cluster, job = event.event_time_ns, event.cluster, event.job
-        of_tasks = [RankPlacement(time_ns, cluster, job, host) for host in sorted(set(origin.hosts)) if host]
+        hosts = sorted(filter(None, set(origin.hosts)))
+        of_tasks = [RankPlacement(time_ns, cluster, job, host, is_listed=True) for host in hosts]
         if origin.rank is None or (origin.node, origin.rank, origin.job) != (event.node, event.rank, job):
             return of_tasks
         return [*of_tasks, RankPlacement(time_ns, cluster, job, origin.node, rank=origin.rank)]

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -23,6 +24,8 @@ TEXTS = {
     "colours": b"\x1b[31mred\x1b[0m\n" * 40,
     "a-hole-left-by-rotation": b"\0" * 5000 + b"one\ntwo\n",
     "a-hole-longer-than-the-head": b"\0" * (HEAD_BYTES + 1),
+    "a-hole-left-by-a-crash": LINE.encode() + b"\0" * 5000 + LINE.encode(),
+    "a-message-that-ends-with-a-zero": b"ERROR: Unexpected bus error encountered in worker. (shm).\n\0" + LINE.encode(),
     "binary-later-on": b"text\n" * HEAD_BYTES + b"\0\1\2\3" * 100,
 }
 
@@ -36,6 +39,7 @@ def test_text_in_any_encoding_is_a_log(content: bytes, tmp_path: Path) -> None:
 
 NOT_LOGS = {
     "elf": (b"\x7fELF\x02\x01\x01\0\0\0\0\0", "a binary file, not a log: give the log as text"),
+    "random": (Random(7).randbytes(8 * HEAD_BYTES), "a binary file, not a log: give the log as text"),
     "controls": (bytes(range(1, 32)) * 20, "a binary file, not a log: give the log as text"),
     "packed-binary": (gzip.compress(b"\x7fELF\x02\x01\x01\0\0"), "a binary file, not a log: give the log as text"),
     "tar": (b"a.log".ljust(257, b"\0") + b"ustar\00000", "a tar archive: unpack it first"),

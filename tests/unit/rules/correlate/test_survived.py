@@ -98,6 +98,13 @@ def test_what_a_program_calls_a_warning_does_not_stop_the_ranks_of_other_nodes(e
     assert roots(engine.flush()) == [("hang", "n1")]
 
 
+def test_what_a_program_warns_that_it_has_waited_for_stops_the_ranks_of_other_nodes(engine: Engine) -> None:
+    text = "WARNING:data.prefetch: no batch from worker 3 for 60 s (queue empty, 8 workers alive)"
+    starved = a_match("data.no_batch", 170, "n1", "A", text, fields={"waited_s": "60"})
+    engine.add([starved, a_timeout(710, "n2", "A", 1)], [*on_two_nodes(), *training(100)])
+    assert roots(engine.flush()) == [("dataloader-starved", "n1")]
+
+
 def test_a_link_that_was_down_when_its_job_stopped_is_the_cause_of_a_failure_elsewhere(engine: Engine) -> None:
     failure = a_match("elastic.first_failure", 402, "n2", "A")
     engine.add([a_match("nic.link_down", 398, "n1"), failure], [*on_two_nodes(), *training(400)])
@@ -366,6 +373,10 @@ def lost_node(second: int, node: str) -> Match:
     return a_match("kernel.hard_lockup", second, node, source="kernel")
 
 
+def killed(second: int, node: str, comm: str) -> Match:
+    return a_match("memory.host_oom_kill", second, node, source="kernel", fields={"comm": comm, "pid": "716263"})
+
+
 @pytest.mark.parametrize(
     ("lost", "root"),
     [
@@ -373,6 +384,8 @@ def lost_node(second: int, node: str) -> Match:
         pytest.param([lost_node(100, "n8"), lost_node(101, "n9")], ("nccl-timeout", "n1"), id="one-of-two"),
         pytest.param([lost_node(30, "n9")], ("nccl-timeout", "n1"), id="before-the-job-stopped"),
         pytest.param([lost_node(700, "n9")], ("nccl-timeout", "n1"), id="as-the-job-reports-it"),
+        pytest.param([killed(100, "n9", "python3")], ("host-oom-kill", "n9"), id="by-the-end-of-a-rank"),
+        pytest.param([killed(100, "n9", "node_exporter")], ("nccl-timeout", "n1"), id="by-the-end-of-another-program"),
     ],
 )
 def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
@@ -382,6 +395,20 @@ def test_a_node_without_known_jobs_that_breaks_as_a_job_stops_is_of_that_job(
     newest = {incident.incident_id: incident for incident in engine.flush()}.values()
     (of_job,) = (incident for incident in newest if incident.jobs == ("A",))
     assert (of_job.root_cause.failure_class, of_job.root_cause.node) == root
+
+
+def test_a_node_that_breaks_half_a_minute_before_its_job_stops_is_of_that_job(engine: Engine) -> None:
+    engine.add([lost_node(72, "n9"), a_timeout(702, "n1", "A", 1)], [alive(0, "A", "n1")])
+    (found,) = {incident.incident_id: incident for incident in engine.flush()}.values()
+    assert (found.root_cause.node, found.jobs) == ("n9", ("A",))
+
+
+@pytest.mark.parametrize("broke_s", [pytest.param(95, id="before"), pytest.param(101, id="after")])
+def test_a_node_that_breaks_as_another_stops_a_job_is_not_of_that_job(engine: Engine, broke_s: int) -> None:
+    of_job = [lost_node(100, "n2"), a_timeout(702, "n1", "A", 1)]
+    engine.add([*of_job, lost_node(broke_s, "n9")], [alive(0, "A", "n1"), alive(0, "A", "n2")])
+    newest = {incident.incident_id: incident for incident in engine.flush()}.values()
+    assert sorted((incident.root_cause.node, incident.jobs) for incident in newest) == [("n2", ("A",)), ("n9", ())]
 
 
 def test_a_job_whose_nodes_all_log_lacks_no_node(engine: Engine) -> None:

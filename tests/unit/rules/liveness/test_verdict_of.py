@@ -20,9 +20,11 @@ CAUSE = a_signal("edac-ue", 5, "n1", source="kernel")
             a_signal("mce-uncorrected", 6, "n1", source="kernel", fields={"pid": "7"}), "rank-dead", id="process-killed"
         ),
         pytest.param(a_signal("mce-uncorrected", 6, "n1", source="kernel"), "", id="page-recovered"),
+        pytest.param(a_signal("sigbus", 6, "n1", "A"), "rank-dead", id="bus-error"),
+        pytest.param(a_signal("k8s-image-pull", 6, "n1", "A"), "never-started", id="no-image"),
     ],
 )
-def test_a_cause_that_kills_its_process_or_node_has_that_verdict(also: Signal, verdict: str) -> None:
+def test_a_cause_that_ends_or_prevents_something_on_its_node_has_that_verdict(also: Signal, verdict: str) -> None:
     assert verdict_of([CAUSE, also]) == verdict
 
 

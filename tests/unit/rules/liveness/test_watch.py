@@ -12,6 +12,7 @@ from epicenter.rules.engine import Engine
 from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.state import new_watch
 from epicenter.rules.model.heartbeats import Advanced, Alive, Heartbeat, LineCut, NodeCount, Step, WorldSize
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S, order_ns
 from tests.support.heartbeats import PACE_S, alive_every, earlier_attempt, of_all, phase, run, steps, verdicts
 from tests.support.logs import START_NS, at
@@ -266,6 +267,13 @@ def test_ranks_of_one_node_that_compute_for_longer_explain_slow_steps(
     assert places == ([place] if place else [])
 
 
+@pytest.mark.parametrize("pause_s", [15, 69])
+def test_slow_steps_that_a_check_explains_are_reported_by_the_next_step(engine: Engine, pause_s: int) -> None:
+    slow = [s for r in range(4) for s in steps(200, 118, 117 * 5 + pause_s, 15, f"n{r}", r)]
+    found = run(engine, computing([*of_all(117), *slow], [3], 117 * 5 + 1), 117 * 5 + 600)
+    assert [(incident.root_cause.node, incident.root_cause.rank) for incident in found] == [("n3", 3)]
+
+
 def test_a_slow_rank_that_no_line_names_is_known_by_its_node(engine: Engine) -> None:
     of_ranks = computing(ALL_SLOWER, [6], SLOW_S)
     unnamed = [replace(step, rank=None, node=f"n{step.rank // 2}") for step in of_ranks if step.rank is not None]
@@ -364,6 +372,10 @@ def test_a_rank_with_a_fast_clock_is_not_dead_when_its_last_steps_are_still_to_c
     assert [verdict for verdict, *_ in verdicts(fresh)] == ["hung"]
 
 
+def beside_steps(node: str, start_s: int) -> list[Alive]:
+    return alive_every("worker", node, start_s, start_s + 117 * PACE_S)
+
+
 def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
     streams = [
         alive
@@ -376,6 +388,25 @@ def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
     assert (found[-1].verdict, found[-1].root_cause.node) == ("node-dead", "n3")
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("node-dead", "n3")]
     assert verdicts(engine)[0][3] <= 605 + 120
+
+
+def test_workers_of_a_node_whose_clock_is_behind_are_not_dead_as_the_others_report_the_same_steps_later(
+    fresh: Engine,
+) -> None:
+    behind_s = 170
+    of_ranks = [*steps(117, node="n0", rank=0), *steps(117, start_s=behind_s, node="n1", rank=1)]
+    lines = [alive for node, start_s in (("n0", 0), ("n1", behind_s)) for alive in beside_steps(node, start_s)]
+    kernels = [alive for node in ("n0", "n1") for alive in alive_every("kernel", node, 0, 1500)]
+    run(fresh, [*of_ranks, *lines, *kernels], 1500)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == ["hung"]
+
+
+def test_a_listed_node_whose_kernel_falls_silent_is_dead_although_no_line_of_the_job_names_it(fresh: Engine) -> None:
+    names = [f"n{number}" for number in range(4)]
+    fresh.add([], [], [RankPlacement(at(0), "default", "A", node, is_listed=True) for node in names])
+    kernels = [alive for node in names for alive in alive_every("kernel", node, 0, 580 if node == "n3" else 1500)]
+    found = run(fresh, [*steps(117, node=""), *kernels], 1500)
+    assert (found[-1].verdict, found[-1].root_cause.node) == ("node-dead", "n3")
 
 
 def test_a_node_whose_kernel_rarely_logs_is_not_dead_since_others_log_often(fresh: Engine) -> None:

@@ -45,7 +45,22 @@ def incidents_of(folder: Path, files: dict[str, str], host: str = "") -> list[In
 LAUNCHED = "".join(f"{task}: W0302 09:00:01.000000 201 torch/distributed/run.py:774] \n" for task in range(2))
 LABELLED = "".join(f"{rank // 8}: {timed_out(rank)}" for rank in range(15))
 
+GAVE_UP = """\
+2026-03-02T09:00:00 JOB_ID=7881 NNODES=3 MASTER_ADDR=h1 MASTER_PORT=29500 JOB_NODELIST=h1,h2,h3
+2026-03-02T09:00:08 0: W0302 09:00:08.735348 133751 torch/distributed/run.py:766] Setting OMP_NUM_THREADS environment
+2026-03-02T09:10:01 0: torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError
+2026-03-02T09:10:09 srun: error: h1: task 0: Exited with exit code 1
+2026-03-02T09:10:10 slurmstepd: error: *** STEP 7881.0 ON h1 CANCELLED AT 2026-03-02T09:10:10 ***
+2026-03-02T09:10:30 srun: error: h2: task 1: Terminated
+2026-03-02T09:10:30 srun: error: h3: task 2: Terminated
+"""
+
 FOLDERS = [
+    pytest.param(
+        {"slurm/slurm-7881.out": GAVE_UP},
+        ("rendezvous-timeout", "", ("7881",), ("h1", "h2", "h3")),
+        id="the-only-task-that-prints-waits-for-others",
+    ),
     pytest.param(
         {
             "slurm-7877.out": f"JOB_NODELIST=gpu-a-[11-12]\n{LAUNCHED}{LABELLED}",

@@ -472,6 +472,7 @@ def test_reported_pods_are_forgotten_when_there_are_too_many(monkeypatch: pytest
         ("step_time=2.971s (compute 2.686s, wait 0.285s)", 2_686_000_000),
         ("dt_ms=2971 compute_ms=2686", 2_686_000_000),
         ("dt: 2971 ms, fwd_bwd: 2686.5 ms", 2_686_500_000),
+        ("t_step=2.971s t_compute=2.686s t_wait=0.285s", 2_686_000_000),
         ("lr=3e-4 grad_norm=1.2", None),
         ("compute_capability=9.0 grad_norm=1.2", None),
     ],

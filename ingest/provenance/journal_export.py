@@ -1,0 +1,98 @@
+"""`journalctl -o export` and systemd-journal-remote, read as the lines of JSON that `journalctl -o json` prints."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+FIRST_FIELDS: Final = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=")
+MAX_FIELD_BYTES: Final = 64 << 20
+"""At most this large is a field or a line; where one states or has more, the export is damaged."""
+
+_SIZE_BYTES: Final = 8
+
+
+class JournalExport(BufferedReader):
+    """The entries of an export (systemd.io/JOURNAL_EXPORT_FORMATS), one a line."""
+
+    def __init__(self, file: BufferedReader):
+        super().__init__(_Lines(file))
+
+
+class _Lines(RawIOBase):
+    def __init__(self, file: BufferedReader):
+        self._file = file
+        self._entries = _entries(file)
+        self._rest = b""
+        self._fault: OSError | None = None
+        self._read_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        into = memoryview(buffer).cast("B")
+        text = self._at_least(len(into))
+        part, self._rest = text[: len(into)], text[len(into) :]
+        into[: len(part)] = part
+        self._read_bytes += len(part)
+        return len(part)
+
+    def _at_least(self, size_bytes: int) -> bytes:
+        """What is left of the last entry and the next entries, fewer at the end; what ended them early comes last."""
+        text = bytearray(self._rest)
+        try:
+            while len(text) < size_bytes and (entry := next(self._entries, b"")):
+                text += entry
+        except OSError as error:
+            self._fault = error
+        if self._fault and not text:
+            raise self._fault
+        return bytes(text)
+
+    def tell(self) -> int:
+        return self._read_bytes
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _entries(file: BufferedReader) -> Iterator[bytes]:
+    """Entries end with an empty line. A field is `NAME=text`, or its name, eight bytes of its size, and any bytes."""
+    fields: dict[str, str] = {}
+    while line := file.readline(MAX_FIELD_BYTES):
+        if len(line) == MAX_FIELD_BYTES:
+            raise _damaged()
+        name, mark, value = line.rstrip(b"\n").partition(b"=")
+        if name:
+            fields[name.decode("utf-8", "replace")] = (value if mark else _sized(file)).decode("utf-8", "replace")
+        elif fields:
+            yield orjson.dumps(fields) + b"\n"
+            fields = {}
+    if fields:
+        yield orjson.dumps(fields) + b"\n"
+
+
+def _sized(file: BufferedReader) -> bytes:
+    size_bytes = int.from_bytes(file.read(_SIZE_BYTES), "little")
+    if size_bytes > MAX_FIELD_BYTES:
+        raise _damaged()
+    value = file.read(size_bytes)
+    file.read(1)
+    return value
+
+
+def _damaged() -> OSError:
+    return OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
