@@ -26,7 +26,7 @@ _NODE_FIELDS = (
 )
 _JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID", "attrs.job_id", "attrs.SLURM_JOB_ID")
 _JOB_LABELS = (
-    "job_id",
+    *("job_id", "job-id"),
     "training.kubeflow.org/job-name",
     "jobset.sigs.k8s.io/jobset-name",
     "leaderworkerset.sigs.k8s.io/name",
