@@ -239,10 +239,24 @@ PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 1
         pytest.param(
             ["09:00:53 WARNING reward: sandbox run of sample 8 failed: exit=139 Segmentation fault"], id="sandbox"
         ),
+        pytest.param(
+            ["ERROR:opentelemetry.sdk._shared_internal:Exception while exporting Metric.", *IN_READ, CONNECTION_RESET],
+            id="telemetry",
+        ),
+        pytest.param(
+            [">>> sample: The server printed", FRAMES[0], '  File "app.py", line 12, in <module>', CONNECTION_RESET],
+            id="sample",
+        ),
     ],
 )
 def test_what_a_program_caught_tested_or_quoted_is_no_failure(lines: list[str]) -> None:
     assert a_scanner().scan(a_text([*lines, "step 8"])).matches == []
+
+
+def test_a_traceback_of_the_program_s_own_after_a_sample_is_a_failure() -> None:
+    lines = [">>> sample: The server", FRAMES[0], '  File "/w/train.py", line 12, in <module>', CONNECTION_RESET]
+    (match,) = a_scanner().scan(a_text([*lines, "step 8"])).matches
+    assert match.rule == "network.connection_reset"
 
 
 def test_failures_between_two_fences_are_not_reported() -> None:
