@@ -80,6 +80,15 @@ def test_a_job_cancelled_soon_after_its_last_step_had_not_hung(fresh: Engine) ->
     assert verdicts(fresh) == [("cancelled", "", None, 884)]
 
 
+@pytest.mark.parametrize(("cancelled_s", "found"), [(1099, ["cancelled"]), (1100, ["hung", "cancelled"])])
+def test_a_job_cancelled_soon_after_a_line_of_an_evaluation_had_not_hung(
+    fresh: Engine, cancelled_s: int, found: list[str]
+) -> None:
+    fresh.add([a_match("slurm.cancelled", cancelled_s, "n1", "A")], [])
+    run(fresh, [*steps(117), phase("evaluation", 800)], 1200)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == found
+
+
 @pytest.mark.parametrize(("reports", "found"), [(5, ["hung", "cancelled"]), (4, ["cancelled"])])
 def test_a_few_slow_reports_over_five_minutes_make_a_cadence(fresh: Engine, reports: int, found: list[str]) -> None:
     last_s = 90 * reports
