@@ -58,7 +58,7 @@ def explain(progress: JobProgress, time_ns: int) -> None:
 
 def slowness_of(progress: JobProgress) -> Slowness | None:
     """How slow all its newest steps are, over minutes, compared with those before; None if they are as usual."""
-    if len(progress.span_paces_ns) < PACES_TO_TRUST:
+    if len(progress.span_paces_ns) < PACES_TO_TRUST or progress.is_of_a_server:
         return None
     kinds: tuple[Slowness, ...]
     if progress.slowed_ns > progress.reported_ns - SLOWED_FOR_NS:

@@ -197,6 +197,17 @@ def test_progress_without_step_numbers_that_slows_down_for_no_known_reason_is_no
     assert verdicts(fresh) == []
 
 
+@pytest.mark.parametrize(("phases", "found"), [([], ["straggler"]), (["serving"], [])])
+def test_a_server_on_a_throttled_node_that_has_fewer_requests_is_no_straggler(
+    fresh: Engine, phases: list[str], found: list[str]
+) -> None:
+    moments = [*range(0, 1000, 5), *range(1000, 2000, 12)]
+    fresh.add([a_match("machine.cpu_throttled", 900, "n1", source="kernel")], [])
+    advanced = [Advanced(at(second), "default", "A", "n1") for second in moments]
+    run(fresh, [*advanced, *(phase(name, second) for second in moments for name in phases)], 2000)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == found
+
+
 def computing(heartbeats: Iterable[Step], slow_ranks: Collection[int], since_s: float) -> list[Step]:
     """The same steps with the time that each rank computed: 4 s, and from a second on 7 s on slow ranks."""
     return [
