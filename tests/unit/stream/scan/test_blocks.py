@@ -247,6 +247,15 @@ PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 1
             [">>> sample: The server printed", FRAMES[0], '  File "app.py", line 12, in <module>', CONNECTION_RESET],
             id="sample",
         ),
+        pytest.param(
+            [
+                '  File "/tmp/sandbox/prog_7.py", line 2',
+                "    def f(x:",
+                "         ^",
+                "SyntaxError: '(' was never closed",
+            ],
+            id="sandbox-syntax",
+        ),
     ],
 )
 def test_what_a_program_caught_tested_or_quoted_is_no_failure(lines: list[str]) -> None:
