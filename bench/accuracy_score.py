@@ -219,11 +219,12 @@ def score(place: str, fault: TrueFault, own: Sequence[Found], strays: Sequence[F
     answer = max(own, key=lambda incident: fit(incident, fault), default=None)
     pages = [incident for incident in (*own, *strays) if incident.is_page and incident is not answer]
     got = (answer.verdict or "-") if answer else NONE
-    has_verdict = got == fault.verdict or (fault.verdict in NEEDS_NO_INCIDENT and not own)
+    has_incident = any(not fault.jobs or incident.jobs & set(fault.jobs) for incident in own)
+    has_verdict = got == fault.verdict or (fault.verdict in NEEDS_NO_INCIDENT and not has_incident)
     verdict = has_verdict if fault.verdict else None
     scored = FaultScore(fault, place, tuple(own), tuple(strays), answer=answer, got_verdict=got, verdict=verdict)
     if not fault.incident:
-        is_allowed = fault.optional and answer and (names(answer.candidates[:1], fault) or has_verdict)
+        is_allowed = fault.optional and answer and (names(answer.candidates[:1], fault) or got == fault.verdict)
         return replace(scored, one=not pages and (not answer or not answer.is_page or bool(is_allowed)))
     top1 = answer is not None and names(answer.candidates[:1], fault)
     return replace(

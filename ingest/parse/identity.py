@@ -26,7 +26,7 @@ _NODE_FIELDS = (
 )
 _JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID", "attrs.job_id", "attrs.SLURM_JOB_ID")
 _JOB_LABELS = (
-    "job_id",
+    *("job_id", "job-id"),
     "training.kubeflow.org/job-name",
     "jobset.sigs.k8s.io/jobset-name",
     "leaderworkerset.sigs.k8s.io/name",
@@ -141,15 +141,15 @@ def names_no_writer(identity: Identity) -> bool:
 
 
 def _read_identity(fields: dict[str, Any], event: ClusterEvent | None) -> Identity:
-    labels = event.labels if event else _labels(fields)
     tagged_pod, tagged_job = _names_in_tag(fields)
+    its_job = (
+        _first(fields, _JOB_FIELDS) or _first(_labels(fields), _JOB_LABELS) or _job_of_cgroup(fields) or tagged_job
+    )
     return Identity(
         cluster=_first(fields, ("cluster",)),
         node=event.node if event else _first(fields, _NODE_FIELDS),
         source="kubernetes" if event else _source(fields),
-        job=_first(fields, _JOB_FIELDS)
-        or _first(labels, _JOB_LABELS)
-        or (event.job if event else _job_of_cgroup(fields) or tagged_job),
+        job=_first(event.labels, _JOB_LABELS) or event.job if event else its_job,
         rank=_first(fields, _RANK_FIELDS) or _rank_of_identifier(fields),
         pod_index=_first(_labels(fields), _POD_INDEX_LABELS),
         pod=event.pod if event else _first(fields, _POD_FIELDS) or tagged_pod,

@@ -83,6 +83,11 @@ def plausible(time_ns: int | None, received_ns: int) -> bool:
     return time_ns is not None and EARLIEST_NS <= time_ns <= received_ns + DAY_NS
 
 
+def is_end_of_second(time_ns: int) -> bool:
+    """Whether it is the time of a line that leaves fractions of a second out and counts as the end of its second."""
+    return time_ns % NS_PER_S == NS_PER_S - 1
+
+
 def time_from_field(value: Any, zone: str = UTC_ZONE) -> int | None:
     """A time from an envelope: ISO 8601 text, or a number of s, ms, us or ns since 1970 (its size tells which)."""
     if isinstance(value, str):

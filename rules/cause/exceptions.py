@@ -19,6 +19,12 @@ _JOB_OF_A_SHELL: Final = re.compile(
 _PROGRAM: Final = re.compile(r"/(?!(?:var/)?tmp/(?!ray/))")
 """The path of a program, not of code that one writes into a temporary file to run it; Ray unpacks programs there."""
 
+_FRAME_PATH: Final = re.compile(r'File "([^"\n]+)", line \d')
+_SANDBOX: Final = re.compile(r"/(?:var/)?tmp/(?:[^/]*sandbox[^/]*|tmp[a-z0-9_]{6,8})/")
+"""A folder of Python's `tempfile`, or one of this name."""
+
+_OF_EXEC: Final = "<string>"
+
 _TEST: Final = re.compile(r"(?:^|/)(?:test_[^/]+|[^/]+_test)\.py$")
 _TEST_OF_WAITING: Final = re.compile(r"Timeout\(ms\)=\d{1,4}\)")
 _IMPORT: Final = "import-error"
@@ -68,6 +74,15 @@ def is_of_a_test(signal: Signal) -> bool:
         return True
     first = _first_frame(signal)
     return first is not None and bool(_TEST.search(first["path"])) and first["function"].startswith("test")
+
+
+def is_of_a_sandbox(signal: Signal) -> bool:
+    """Whether only code raised it that a program has written to a temporary folder, or passes to `exec`, to try it: as
+    an answer of a model. `python -c` begins at the module too.
+    """
+    first, paths = _first_frame(signal), [path for line in signal.block for path in _FRAME_PATH.findall(line)]
+    is_tried = first is not None and (first["path"] != _OF_EXEC or first["function"] != _MODULE)
+    return is_tried and all(path == _OF_EXEC or _SANDBOX.match(path) for path in paths)
 
 
 def is_an_end(signal: Signal) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from epicenter.rules.cause.exceptions import is_of_a_shell, is_of_a_test
+from epicenter.rules.cause.exceptions import is_of_a_sandbox, is_of_a_shell, is_of_a_test
 from epicenter.rules.cause.survival import breaks_its_node
 from epicenter.rules.correlate.keys import is_node_wide
 from epicenter.rules.correlate.pending import DELAYS, is_announced, is_of_a_node, is_quoted, is_soft
@@ -53,7 +53,7 @@ def is_harmless(signal: Signal, jobs: Collection[str]) -> bool:
     is_of_no_pod = signal.failure_class in DELAYS and not signal.job
     is_boot = signal.failure_class == REBOOT_CLASS and not jobs
     is_survivable = (is_of_node_only and is_soft(signal)) or MAY_PASS_FIELD in signal.fields
-    is_not_of_a_job = is_quoted(signal) or is_of_a_shell(signal) or is_of_a_test(signal)
+    is_not_of_a_job = is_quoted(signal) or is_of_a_shell(signal) or is_of_a_test(signal) or is_of_a_sandbox(signal)
     return is_intended or is_of_no_pod or is_boot or is_not_of_a_job or is_announced(signal) or is_survivable
 
 

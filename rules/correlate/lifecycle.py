@@ -78,7 +78,8 @@ class Lifecycle(msgspec.Struct):
     ) -> list[IncidentState]:
         """A job advanced: resolve and return the incidents that this ends. A step from before one came late.
 
-        That a job survived a pending error is shown by steps so much later that clocks don't matter. A job that a
+        That a job survived a pending error is shown by steps so much later that clocks don't matter. Other jobs of its
+        node, such as servers, may make none; but what is on the node may yet explain a failure of theirs. A job that a
         straggler holds back recovers from nothing, but survives what is pending.
         """
         over, key = [], f"{JOB}/{heartbeat.cluster}/{heartbeat.job}"
@@ -92,9 +93,10 @@ class Lifecycle(msgspec.Struct):
                 continue
             incident.steps_since[heartbeat.job] = incident.steps_since.get(heartbeat.job, 0) + 1
             incident.is_restarted |= is_restart
-            fewest = min(incident.steps_since.get(job, 0) for job in incident.jobs)
+            jobs = incident.failing_jobs() if incident.pending_until_ns else incident.jobs
+            fewest = min(incident.steps_since.get(job, 0) for job in jobs)
             if incident.pending_until_ns and fewest >= STEPS_TO_SURVIVE:
-                self.correlator.forget(incident)
+                (self.correlator.forget if jobs == incident.jobs else self.correlator.drop)(incident)
             elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
                 how = "restarted and completed" if incident.is_restarted else "completed"
                 why = f"{jobs_in_words(sorted(incident.jobs))} {how} {fewest} more step{'s' * (fewest > 1)}"

@@ -187,6 +187,10 @@ class IncidentState(msgspec.Struct):
             for signal in signals:
                 self._keep(signal)
 
+    def failing_jobs(self) -> set[str]:
+        """The jobs that report an error themselves; all of its jobs if none does."""
+        return {signal.job for signal in self.signals() if signal.job and signal.severity in ERRORS} or self.jobs
+
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that one of these signals affects: its own, otherwise those on its node when the signals came."""
         if signal.is_foreign:

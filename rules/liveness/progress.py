@@ -328,7 +328,12 @@ class JobProgress(msgspec.Struct):
         """How long the phase may last after its newest line. A job with step numbers is more than a server."""
         if self.phase.startswith(AFTER):
             return PHASE_NS
-        return IDLE_NS if self.phase == SERVING and self.is_counted else ANNOUNCED_NS
+        return IDLE_NS if self.is_of_a_server else ANNOUNCED_NS
+
+    @property
+    def is_of_a_server(self) -> bool:
+        """Whether its lines are of requests and of the time: they come as often as people ask."""
+        return self.phase == SERVING and self.is_counted
 
     @property
     def _is_in_phase(self) -> bool:

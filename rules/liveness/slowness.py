@@ -79,7 +79,7 @@ def slowness_of(progress: JobProgress) -> Slowness | None:
     """How slow all its newest steps are, over minutes, compared with those before; None if they are as usual, or
     become faster again, as after a start.
     """
-    if len(progress.span_paces_ns) < PACES_TO_TRUST:
+    if len(progress.span_paces_ns) < PACES_TO_TRUST or progress.is_of_a_server:
         return None
     for kind in EXPLAINED_COUNT if progress.is_counted else EXPLAINED:
         if progress.slowed_ns and _is_slow_as(kind, progress) and is_explained(progress, slow_since_ns(kind, progress)):

@@ -201,8 +201,8 @@ class LivenessWatch(Declared):
     def end(self, cluster: str, job: str, node: str, end: JobEnd, time_ns: int) -> list[Verdict]:
         """The job or its scheduler reported its end: from now on missing logs mean nothing. Returns the last verdicts.
 
-        If it was cancelled after at least half of `PHASE_NS` without a step, it had hung. After less, only a stronger
-        verdict than `hung` counts.
+        If it was cancelled after at least half of `PHASE_NS` without a step, or a line of a phase such as a checkpoint,
+        it had hung. After less, only a stronger verdict than `hung` counts.
         """
         key = job_key(cluster, job, node)
         watch, is_finished = self.jobs.get(key), end is JobEnd.COMPLETED
@@ -339,7 +339,7 @@ class LivenessWatch(Declared):
 
     def _final_verdicts(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         progress = watch.progress
-        silent_ns = now_ns - watch.last_report_ns
+        silent_ns = now_ns - max(watch.last_report_ns, progress.phase_ns)
         if not progress.is_stalled:
             if not progress.is_trusted or silent_ns < progress.late_ns():
                 return []

@@ -22,10 +22,12 @@ _OF_A_REPLICA = re.compile(
 class Pods(msgspec.Struct):
     """Jobs and nodes by `cluster/pod`; the pod without lines for the longest time is forgotten first.
 
-    `assigned_node_by_pod` is where the scheduler put pods, which may never log.
+    `assigned_node_by_pod` is where the scheduler put pods, which may never log. `job_by_name` has the jobs that call
+    themselves otherwise than the controller that names their pods, by `cluster/name`.
     """
 
     job_by_pod: dict[str, str] = {}
+    job_by_name: dict[str, str] = {}
     node_by_pod: dict[str, str] = {}
     assigned_node_by_pod: dict[str, str] = {}
 
@@ -36,6 +38,11 @@ class Pods(msgspec.Struct):
         self.job_by_pod[key] = job
         if node:
             self.node_by_pod[key] = node
+        if job and (name := job_in_name(pod)) != job:
+            self.job_by_name.pop(f"{cluster}/{name}", None)
+            self.job_by_name[f"{cluster}/{name}"] = job
+            if len(self.job_by_name) > MAX_KEPT_PODS:
+                del self.job_by_name[next(iter(self.job_by_name))]
         if len(self.job_by_pod) > MAX_KEPT_PODS:
             oldest = next(iter(self.job_by_pod))
             del self.job_by_pod[oldest]
@@ -56,6 +63,10 @@ class Pods(msgspec.Struct):
     def job_of(self, cluster: str, pod: str) -> str:
         """The job of a pod; empty if unknown."""
         return self.job_by_pod.get(f"{cluster}/{pod}", "")
+
+    def job_called(self, cluster: str, name: str) -> str:
+        """The job by the name that a controller gives it: the newest whose pods are named so, else that of the name."""
+        return self.job_by_name.get(f"{cluster}/{name}", name)
 
     def node_of(self, cluster: str, pod: str) -> str:
         """The node of a pod; empty if unknown."""

@@ -13,7 +13,7 @@ import msgspec
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.envelope import Parsed, may_state_time, parse, stated_time
-from epicenter.ingest.parse.times import time_of_clock
+from epicenter.ingest.parse.times import is_end_of_second, time_of_clock
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent
 from epicenter.rules.model.times import END_NS, NS_PER_S, is_known, order_ns
@@ -68,7 +68,7 @@ class LineTimes:
         is catching up.
         """
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
-            return parsed
+            return self._in_turn(parsed, number)
         time_ns = self._time_in_file(number) if self.batch.is_recorded else self._time_in_stream(number)
         if not parsed.event.has_own_time and (clock_ns := self._clock_ns(number, parsed.body, time_ns)):
             return msgspec.structs.replace(
@@ -82,6 +82,17 @@ class LineTimes:
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return parsed
         return LineTimes(self.batch, self._at_start, self._stated_ns_by_line).with_time(parsed, number)
+
+    def _in_turn(self, parsed: Parsed, number: int) -> Parsed:
+        """The line; one of a file that counts as the end of its second is no later than the next exact time there."""
+        time_ns = parsed.event.event_time_ns
+        if not (is_end_of_second(time_ns) and self.batch.is_recorded):
+            return parsed
+        later = filter(None, map(self._timed_line, range(number + 1, self._end_of_search(number))))
+        after_ns = next((timed.time_ns for timed in later if not is_end_of_second(timed.time_ns)), time_ns)
+        is_of_its_second = after_ns // NS_PER_S == time_ns // NS_PER_S
+        event = msgspec.structs.replace(parsed.event, event_time_ns=after_ns if is_of_its_second else time_ns)
+        return msgspec.structs.replace(parsed, event=event)
 
     def upto(self, end: int) -> Timed | None:
         """The newest timed line before `end`, including earlier batches."""

@@ -149,6 +149,15 @@ def test_where_nothing_failed_no_incident_is_right(
     assert (score.top1, score.one, score.verdict, score.got_verdict) == (None, single, verdict, got)
 
 
+@pytest.mark.parametrize(
+    ("jobs", "verdict"), [pytest.param(("A",), True, id="job"), pytest.param((), False, id="node-without-a-job")]
+)
+def test_an_incident_of_another_job_on_the_node_is_no_verdict_on_this_one(jobs: tuple[str, ...], verdict: bool) -> None:
+    fault = a_fault(verdict="cancelled", incident=False, failure_class="", also_ok=(), jobs=jobs)
+    score = scored(fault, found(("xid-13", "n3"), job="B"))
+    assert (score.verdict, score.one) == (verdict, False)
+
+
 def test_figures_are_shares_of_the_cases_they_apply_to() -> None:
     scores = Scores()
     sure = msgspec.structs.replace(found(("xid-79", "n3"), after_s=4), confidence=0.9)

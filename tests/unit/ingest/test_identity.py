@@ -110,6 +110,7 @@ def test_the_writers_of_one_node_whose_processes_differ_are_different_ranks() ->
     assert ranks == ["4", "5"]
 
 
-def test_a_site_s_own_id_of_a_run_is_more_exact_than_the_name_of_its_operator() -> None:
-    labels = {"training.kubeflow.org/job-name": "llama", "job_id": "llama-3f2a"}
+@pytest.mark.parametrize("label", ["job_id", "job-id"])
+def test_a_site_s_own_id_of_a_run_is_more_exact_than_the_name_of_its_operator(label: str) -> None:
+    labels = {"training.kubeflow.org/job-name": "llama", label: "llama-3f2a"}
     assert identity_of({"kubernetes": {"pod_name": "llama-worker-3", "labels": labels}}).job == "llama-3f2a"

@@ -57,7 +57,13 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize("shipped", [vector, fluent_bit])
+def loki_with_a_job(node: str, seconds: float, text: str) -> bytes:
+    """A line of a Loki export whose shipper gives every pod a job of its own, that of the exporter too."""
+    labels = {"pod": "exporter-5d9c7", "node": node, "job_id": "run-0cebf0"}
+    return orjson.dumps({"labels": labels, "line": text, "timestamp": iso(seconds)})
+
+
+@pytest.mark.parametrize("shipped", [vector, fluent_bit, loki_with_a_job])
 @pytest.mark.parametrize(("text", "expected"), PRINTED)
 def test_an_event_that_an_exporter_prints_is_about_its_object_not_the_exporter(
     shipped: Any, text: str, expected: tuple[str, str, str, str]

@@ -22,6 +22,13 @@ IN_A_THREAD = (
     '  File "/usr/lib/python3.11/threading.py", line 1045, in _bootstrap_inner',
 )
 LEFT = "3: [rank3]:[{level}302 09:00:05.001209091 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=62)"
+IN_A_SANDBOX = (
+    "Traceback (most recent call last):",
+    '  File "/tmp/tmp4k2x9a_b/main.py", line 3, in <module>',
+    '  File "<string>", line 7, in solve',
+)
+IN_A_LIBRARY = (*IN_A_SANDBOX[:2], '  File "/w/lib.py", line 7, in load')
+IN_A_COMMAND = (IN_A_SANDBOX[0], '  File "<string>", line 1, in <module>')
 IN_A_READER = ("Traceback (most recent call last):", '  File "/w/reader.py", line 41, in read')
 
 
@@ -48,6 +55,9 @@ def test_the_error_of_a_single_program_hurts_no_other_job_of_its_incident(
     [
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_TEST), True, id="test"),
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_READER), False, id="reader"),
+        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_SANDBOX), True, id="sandbox"),
+        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_LIBRARY), False, id="library"),
+        pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_COMMAND), False, id="python-c"),
         pytest.param(a_signal("python-exception", 5, job="A", position=LINE, block=IN_A_THREAD), True, id="thread"),
         pytest.param(a_signal("host-oom-kill", 5, job="A", position=LINE, rule=OOM_RULE), True, id="quoted-kill"),
         pytest.param(

@@ -39,6 +39,16 @@ def test_a_failure_after_which_its_job_trains_on_opens_no_incident(engine: Engin
     assert engine.advance(at(200)) == []
 
 
+@pytest.mark.parametrize(("trains_s", "pages"), [(2000, False), (100, True)])
+def test_a_job_survives_an_error_on_a_node_where_another_job_makes_no_steps(
+    engine: Engine, trains_s: int, pages: bool
+) -> None:
+    server = [alive(second, "server", "n1") for second in range(0, 2000, 20)]
+    matches = [a_match("storage.io_error", 99, "n1", "A"), a_match("nfs.not_responding", 100, "n1", source="kernel")]
+    engine.add(matches, [*on_two_nodes(), *training(trains_s), *server])
+    assert bool(engine.advance(at(2000))) is pages
+
+
 @pytest.mark.parametrize(("rule", "cause"), [("nic.link_down", "nic-link-down"), ("nvidia.xid_31", "xid-31")])
 def test_a_failure_after_which_its_job_stops_opens_an_incident(engine: Engine, rule: str, cause: str) -> None:
     engine.add([a_match(rule, 100, "n2", source="kernel")], [*on_two_nodes(), *training(100)])

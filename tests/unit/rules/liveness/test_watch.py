@@ -81,6 +81,15 @@ def test_a_job_cancelled_soon_after_its_last_step_had_not_hung(fresh: Engine) ->
     assert verdicts(fresh) == [("cancelled", "", None, 884)]
 
 
+@pytest.mark.parametrize(("cancelled_s", "found"), [(1099, ["cancelled"]), (1100, ["hung", "cancelled"])])
+def test_a_job_cancelled_soon_after_a_line_of_an_evaluation_had_not_hung(
+    fresh: Engine, cancelled_s: int, found: list[str]
+) -> None:
+    fresh.add([a_match("slurm.cancelled", cancelled_s, "n1", "A")], [])
+    run(fresh, [*steps(117), phase("evaluation", 800)], 1200)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == found
+
+
 @pytest.mark.parametrize(("reports", "found"), [(5, ["hung", "cancelled"]), (4, ["cancelled"])])
 def test_a_few_slow_reports_over_five_minutes_make_a_cadence(fresh: Engine, reports: int, found: list[str]) -> None:
     last_s = 90 * reports
@@ -229,6 +238,17 @@ def test_progress_without_step_numbers_that_slows_down_for_no_known_reason_is_no
     moments = [*range(0, 1000, 5), *range(1000, 2000, 8)]
     run(fresh, [Advanced(at(second), "default", "A", "n1") for second in moments], 2000)
     assert verdicts(fresh) == []
+
+
+@pytest.mark.parametrize(("phases", "found"), [([], ["straggler"]), (["serving"], [])])
+def test_a_server_on_a_throttled_node_that_has_fewer_requests_is_no_straggler(
+    fresh: Engine, phases: list[str], found: list[str]
+) -> None:
+    moments = [*range(0, 1000, 5), *range(1000, 2000, 12)]
+    fresh.add([a_match("machine.cpu_throttled", 900, "n1", source="kernel")], [])
+    advanced = [Advanced(at(second), "default", "A", "n1") for second in moments]
+    run(fresh, [*advanced, *(phase(name, second) for second in moments for name in phases)], 2000)
+    assert [verdict for verdict, *_ in verdicts(fresh)] == found
 
 
 def computing(heartbeats: Iterable[Step], slow_ranks: Collection[int], since_s: float) -> list[Step]:

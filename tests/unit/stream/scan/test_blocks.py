@@ -255,10 +255,33 @@ PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 1
             id="behind-a-head",
         ),
         pytest.param(["[n1/3] 09:00:53 WARNING tuner: 16 is too much, trying 8", "[n1/3] " + OOM], id="tries-behind"),
+        pytest.param(
+            ["ERROR:opentelemetry.sdk._shared_internal:Exception while exporting Metric.", *IN_READ, CONNECTION_RESET],
+            id="telemetry",
+        ),
+        pytest.param(
+            [">>> sample: The server printed", FRAMES[0], '  File "app.py", line 12, in <module>', CONNECTION_RESET],
+            id="sample",
+        ),
+        pytest.param(
+            [
+                '  File "/tmp/sandbox/prog_7.py", line 2',
+                "    def f(x:",
+                "         ^",
+                "SyntaxError: '(' was never closed",
+            ],
+            id="sandbox-syntax",
+        ),
     ],
 )
 def test_what_a_program_caught_tested_or_quoted_is_no_failure(lines: list[str]) -> None:
     assert a_scanner().scan(a_text([*lines, "step 8"])).matches == []
+
+
+def test_a_traceback_of_the_program_s_own_after_a_sample_is_a_failure() -> None:
+    lines = [">>> sample: The server", FRAMES[0], '  File "/w/train.py", line 12, in <module>', CONNECTION_RESET]
+    (match,) = a_scanner().scan(a_text([*lines, "step 8"])).matches
+    assert match.rule == "network.connection_reset"
 
 
 def test_failures_between_two_fences_are_not_reported() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from epicenter.ingest.batch.batch import Batch
@@ -10,7 +12,7 @@ from epicenter.ingest.parse.envelope import may_state_time, parse, stated_time
 from epicenter.rules.model.records import Origin
 from epicenter.stream.scan import line_times
 from epicenter.stream.scan.line_times import MAX_LOOKBACK_LINES, LineTimes
-from tests.support.logs import START_NS, iso, record
+from tests.support.logs import START_NS, at, iso, record
 
 FAR = 5 * MAX_LOOKBACK_LINES
 PLAIN = "step 12:3 of 0.84743373693"
@@ -18,8 +20,8 @@ TIMED_AT = (0, 40, 2 * FAR)
 LINES = [f"{iso(number)} x" if number in TIMED_AT else PLAIN for number in range(4 * FAR)]
 
 
-def times_of(numbers: list[int], is_one_text: bool) -> list[int]:
-    values = [line.encode() for line in LINES]
+def times_of(numbers: list[int], is_one_text: bool, lines: Sequence[str] = LINES) -> list[int]:
+    values = [line.encode() for line in lines]
     given = TextLines(b"\n".join([*values, b""])) if is_one_text else values
     count = len(values)
     origin = Origin(head_time_ns=START_NS)
@@ -40,6 +42,22 @@ def test_only_lines_that_may_state_a_time_are_parsed_while_looking_back(monkeypa
     monkeypatch.setattr(line_times, "stated_time", lambda record: parsed.append(record) or stated_time(record))
     times_of([4 * FAR - 1], is_one_text=True)
     assert [record.position.offset for record in parsed] == [2 * FAR]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param(12.608, [12.608, 12.608, 12.608], id="same-second"),
+        pytest.param(9.608, [12.999999999, 12.999999999, 9.608], id="another-clock"),
+        pytest.param(13.608, [12.999999999, 12.999999999, 13.608], id="next-second"),
+    ],
+)
+def test_the_end_of_a_second_is_before_the_next_line_of_that_second(second: float, expected: list[float]) -> None:
+    banners = [
+        f"slurmstepd: error: *** {of} ON n1 CANCELLED AT 2026-03-02T09:00:12 ***" for of in ("JOB 7", "STEP 7.0")
+    ]
+    lines = [*banners, f"{iso(second)} Received 15 death signal", "srun: error: n1: task 0: Exited with exit code 1"]
+    assert times_of([0, 1, 3], False, lines) == [at(time) for time in expected]
 
 
 @pytest.mark.parametrize(
