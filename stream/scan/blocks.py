@@ -25,7 +25,9 @@ MAX_LINE_CHARS = 1000
 _SKIPPED_PER_LINE = 8
 
 _OPENING = "Traceback (most recent call last)"
-_OPENS = f"^{re.escape(_OPENING)}"
+_OPENS = rf'^(?:{re.escape(_OPENING)}|  File ")'
+"""A new traceback, or what Python prints of a program that it can't parse."""
+
 _TIME = r"\d[\d:.,T/ -]{4,40}\d"
 
 LineAt = Callable[[int], Parsed | None]

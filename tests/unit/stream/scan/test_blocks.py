@@ -278,6 +278,12 @@ def test_what_a_program_caught_tested_or_quoted_is_no_failure(lines: list[str]) 
     assert a_scanner().scan(a_text([*lines, "step 8"])).matches == []
 
 
+def test_what_python_can_t_parse_is_no_part_of_the_traceback_before_it() -> None:
+    unparsed = ['  File "/tmp/sandbox/prog_8.py", line 2', "    def f(x:", "         ^", "SyntaxError: invalid syntax"]
+    (match,) = a_scanner().scan(a_text([*IN_READ, "MemoryError", *unparsed, "step 8"])).matches
+    assert match.block == (*IN_READ, "MemoryError")
+
+
 def test_a_traceback_of_the_program_s_own_after_a_sample_is_a_failure() -> None:
     lines = [">>> sample: The server", FRAMES[0], '  File "/w/train.py", line 12, in <module>', CONNECTION_RESET]
     (match,) = a_scanner().scan(a_text([*lines, "step 8"])).matches
