@@ -25,6 +25,9 @@ from epicenter.rules.model.records import DEFAULT_CLUSTER, LogEvent, Origin, Raw
 from epicenter.rules.model.times import NS_PER_S
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
+_LINE_FIELD: Final = "line"
+"""The text of some sites' own records; loggers have the number of a line of code here."""
+
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
 _RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
 _CLOCK = re.compile(rb":\d\d:\d\d")
@@ -230,6 +233,8 @@ def _text_of(fields: dict[str, Any], value: bytes) -> str:
     for name in TEXT_FIELDS:
         if (content := fields.get(name)) is not None:
             return content if isinstance(content, str) else _as_text(name, content)
+    if isinstance(line := fields.get(_LINE_FIELD), str):
+        return line
     name = next((name for name in TEXT_FIELDS if name in fields), "")
     return _as_text(name, None) if name else value.decode("utf-8", "replace")
 

@@ -54,6 +54,11 @@ SHIPPERS = [
         ("n1", "", "", None),
         id="open-telemetry",
     ),
+    pytest.param(
+        orjson.dumps({"ts": iso(5.25), "host": "n1", "job_id": "A", "rank": 3, "line": TEXT}),
+        ("n1", "", "A", 3),
+        id="a-site-s-own",
+    ),
 ]
 
 
@@ -63,6 +68,11 @@ def test_every_shipper_s_envelope_gives_identity_and_time(value: bytes, who: tup
     assert (found.node, found.source, found.job, found.rank) == who
     assert (found.event_time_ns, found.has_own_time) == (at(5.25), True)
     assert found.text.endswith(TEXT)
+
+
+def test_the_number_of_a_line_of_code_is_no_text() -> None:
+    value = orjson.dumps({"ts": iso(5), "event": TEXT, "line": 42})
+    assert event(value).text == value.decode()
 
 
 def test_a_pod_s_names_are_read_from_the_envelope() -> None:
