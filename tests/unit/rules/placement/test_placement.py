@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import orjson
 import pytest
 
 from epicenter.rules.engine import Engine
@@ -108,6 +109,19 @@ def test_a_banner_that_ray_s_driver_passes_on_is_about_the_host_that_it_names() 
     assert [(rank_placement.node, rank_placement.address) for rank_placement in rank_placements] == [
         ("n2", "10.1.0.9")
     ] * 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dhclient[811]: DHCPACK of 10.1.0.9 from 10.1.0.1 (xid=0x1f2a)",
+        "NetworkManager[902]: <info>  [1772442001.1203] dhcp4 (eth0): state changed new lease, address=10.1.0.9",
+    ],
+)
+def test_the_lease_of_an_address_says_whose_it_is(line: str) -> None:
+    record = orjson.dumps({"timestamp": iso(1), "host": "n2", "message": f"Mar  2 09:00:01 n2 {line}"})
+    (lease,) = a_scanner().scan(batch([record])).rank_placements
+    assert (lease.node, lease.address, lease.job) == ("n2", "10.1.0.9", "")
 
 
 def test_lines_of_ray_about_another_address_happened_there() -> None:
