@@ -45,6 +45,7 @@ from epicenter.rules.model.signals import (
     ENDS,
     ERRORS,
     HANDLED_RULE,
+    ODD_RULE,
     PEER_FIELD,
     PEER_NODE_FIELD,
     POD_ASSIGNED_RULE,
@@ -354,6 +355,8 @@ class Engine:
             self._on_assigned_pod(signal)
         if signal.rule == HANDLED_RULE:
             correlator.forgive(signal)
+        if signal.rule == ODD_RULE:
+            correlator.placement.facts.record_odd_line(signal)
         if signal.rule == SHELL_RULE and signal.job:
             self._state.liveness.record_shell(signal)
         if is_boot(signal):

@@ -97,7 +97,7 @@ class Finding(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """What missing logs mean. `onset_ns` is the last sign of progress, `time_ns` the time of the verdict.
 
-    In `fields`, an unknown last step is -1.
+    In `fields`, an unknown last step is -1; progress without step numbers has none.
     """
 
     verdict: str
@@ -114,6 +114,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def of(cls, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
         """The verdict on a job now."""
         progress = watch.progress
+        last_step = {} if progress.is_counted else {"last_step": str(progress.written_last_step)}
         may_pass = {MAY_PASS_FIELD: "yes"} if finding.may_pass else {}
         return cls(
             verdict=finding.verdict,
@@ -124,7 +125,7 @@ class Verdict(msgspec.Struct, frozen=True):
             time_ns=now_ns,
             onset_ns=finding.onset_ns or progress.last_step_ns or watch.placed_ns or watch.first_ns,
             text=finding.text,
-            fields={"verdict": finding.verdict, "last_step": str(progress.written_last_step), **may_pass},
+            fields={"verdict": finding.verdict, **last_step, **may_pass},
         )
 
 

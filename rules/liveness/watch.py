@@ -112,6 +112,11 @@ class LivenessWatch(Declared):
         writes_within_ns = STILL_WRITES_NS if watch.progress.last_step_ns else START_UP_NS
         return max(watch.progress.next_expected_ns, watch.last_seen_ns + writes_within_ns)
 
+    def kernels_heard(self, cluster: str) -> int:
+        """Of how many nodes of a cluster the kernel has logged."""
+        of_cluster = (streams for key, streams in self.streams.items() if key.startswith(node_key(cluster, "")))
+        return sum(streams.kernel.count > 0 for streams in of_cluster)
+
     def may_lack_a_node(self, cluster: str, job: str) -> bool:
         """Whether the job may run on more nodes than those that logged, by its number of nodes or of ranks."""
         watch = self.jobs.get(job_key(cluster, job, ""))

@@ -40,6 +40,9 @@ POD_ASSIGNED_RULE: Final = "k8s.assigned"
 HANDLED_RULE: Final = "workers.handled"
 """The rule for lines in which a program says that it continues after an error."""
 
+ODD_RULE: Final = "kernel.device_error"
+"""The rule for a driver's messages of failure that no other rule knows."""
+
 SHELL_RULE: Final = "slurm.shell"
 """The rule for a job in which a person works at a shell."""
 

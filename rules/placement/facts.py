@@ -10,20 +10,30 @@ import msgspec
 
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
 
 MAX_KEPT_JOBS: Final = 5_000
 MAX_KEPT_FACTS: Final = 64
+MAX_KEPT_OF_A_NODE: Final = 4
 MIN_NODES: Final = 3
 """Of fewer nodes, it is not known which one differs."""
+
+MAX_KEPT_ODD_LINES: Final = 10_000
+ODD_BEFORE_NS, ODD_AFTER_NS = 2 * NS_PER_S, 5 * NS_PER_S
+"""How near to the last step of a job a line is that may tell why it was the last, besides two steps."""
 
 OUTLIER_SHARE: Final = 8
 """At most one of this many nodes may differ from the others; in a small job, a single one."""
 
 
 class NodeFacts(msgspec.Struct):
-    """By job: fact -> node -> its newest value. Lines that name no job count for all jobs of their node."""
+    """By job: fact -> node -> its newest value. Lines that name no job count for all jobs of their node.
+
+    `odd_lines` are by node: when its drivers reported failures that no rule knows, and the texts, the newest last.
+    """
 
     by_job: dict[str, dict[str, dict[str, str]]] = {}
+    odd_lines: dict[str, list[tuple[int, str]]] = {}
 
     def record(self, signal: Signal, compared: Mapping[str, str]) -> None:
         """Record the facts in a line. The job that has had facts for the longest time is forgotten first."""
@@ -37,6 +47,28 @@ class NodeFacts(msgspec.Struct):
                     facts.setdefault(name, {})[signal.node] = value
         if len(self.by_job) > MAX_KEPT_JOBS:
             del self.by_job[next(iter(self.by_job))]
+
+    def record_odd_line(self, signal: Signal) -> None:
+        """Record what a driver reports. The node that was quiet for the longest time is forgotten first."""
+        key = _key(signal.cluster, signal.node)
+        kept = [
+            *self.odd_lines.pop(key, [])[1 - MAX_KEPT_OF_A_NODE :],
+            (signal.event_time_ns, signal.fields.get("message", signal.text)),
+        ]
+        self.odd_lines[key] = kept
+        if len(self.odd_lines) > MAX_KEPT_ODD_LINES:
+            del self.odd_lines[next(iter(self.odd_lines))]
+
+    def odd_lines_at(self, cluster: str, stop_ns: int, step_ns: int) -> dict[str, str]:
+        """The newest failure that drivers of each node of a cluster reported as a job stopped."""
+        since_ns, until_ns = stop_ns - ODD_BEFORE_NS, stop_ns + ODD_AFTER_NS + 2 * step_ns
+        of_cluster = ((key, lines) for key, lines in self.odd_lines.items() if key.startswith(f"{cluster}/"))
+        return {
+            key.rpartition("/")[2]: text
+            for key, lines in of_cluster
+            for time_ns, text in lines
+            if since_ns <= time_ns <= until_ns
+        }
 
     def outliers(self, cluster: str, job: str, nodes: Collection[str]) -> tuple[Outlier, ...]:
         """The nodes that differ from a clear majority of the job's `nodes`, by name, then fact."""

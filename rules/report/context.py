@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from msgspec import structs
 
 from epicenter.rules.cause.context import IncidentContext
@@ -9,11 +11,14 @@ from epicenter.rules.cause.cost import JobLoss
 from epicenter.rules.correlate.state import AtOnset, IncidentState
 from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.liveness.mute import mute_nodes
+from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.liveness.state import job_key, node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams
 from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.job_names import is_named_job
+from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.placement.facts import MIN_NODES
 from epicenter.rules.placement.placement import Placement
 
 
@@ -25,6 +30,8 @@ def record_onset(incident: IncidentState, placement: Placement, liveness: Livene
         watch = liveness.jobs.get(job_key(incident.cluster, job, ""))
         nodes = placement.nodes_of(incident.cluster, job, incident.last_seen_ns)
         outliers = placement.facts.outliers(incident.cluster, job, nodes)
+        if watch and watch.progress.last_step_ns:
+            outliers = (*outliers, *_odd_one(incident.cluster, watch.progress, nodes, placement, liveness))
         at_onset = structs.replace(AtOnset.of(progress, gpus), outliers=outliers)
         if watch:
             mute = tuple(sorted(mute_nodes(watch, liveness.streams)))
@@ -34,6 +41,22 @@ def record_onset(incident: IncidentState, placement: Placement, liveness: Livene
             name.removeprefix(f"{incident.cluster}/"): skew_ns
             for name, skew_ns in skew.skews_of_job_ns(f"{incident.cluster}/{job}").items()
         }
+
+
+def _odd_one(
+    cluster: str, progress: JobProgress, nodes: Collection[str], placement: Placement, liveness: LivenessWatch
+) -> Iterator[Outlier]:
+    """The only node of a job, or without a known job if it may lack one, whose drivers report a failure as it stops."""
+    stop_ns = progress.last_step_ns
+    lines = placement.facts.odd_lines_at(cluster, stop_ns, progress.pace_ns or 0)
+    may_lack_one = bool(lines) and liveness.may_lack_a_node(cluster, progress.job)
+    of_no_other = {
+        node for node in lines if may_lack_one and placement.jobs_on(cluster, node, stop_ns) <= {progress.job}
+    }
+    of_job = sorted(lines.keys() & (of_no_other | set(nodes)))
+    others = liveness.kernels_heard(cluster) - 1
+    if len(of_job) == 1 and others + 1 >= MIN_NODES:
+        yield Outlier(of_job[0], "the kernel's line", lines[of_job[0]], "none like it", others)
 
 
 def context_of(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> IncidentContext:

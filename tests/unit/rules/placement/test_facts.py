@@ -6,9 +6,15 @@ import pytest
 
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.outlier import Outlier
-from epicenter.rules.placement.facts import MAX_KEPT_FACTS, MAX_KEPT_JOBS, NodeFacts
+from epicenter.rules.placement.facts import (
+    MAX_KEPT_FACTS,
+    MAX_KEPT_JOBS,
+    MAX_KEPT_ODD_LINES,
+    MAX_KEPT_OF_A_NODE,
+    NodeFacts,
+)
 from epicenter.stream.local.pipeline import Pipeline
-from tests.support.logs import batch, the_rules, vector
+from tests.support.logs import batch, kernel, the_rules, vector
 from tests.support.signals import a_signal
 
 STEP = (
@@ -126,3 +132,43 @@ def test_what_the_nodes_print_is_compared(usual: str, other: str, fact: str) -> 
     found = stalled(8, {3: other}, usual)
     assert found.root_cause.node == named(3)
     assert any(reason.startswith(f"only {named(3)} has {fact} ") for reason in found.root_cause.reasons)
+
+
+ODD = "xyzfab 0000:9a:00.0: DMA ring 3 is stuck (csr 0x0b77), device disabled"
+LAST_STEP_S = 10 + 5 * 199
+
+
+@pytest.mark.parametrize(
+    ("odd_s_by_node", "node"),
+    [
+        pytest.param({3: LAST_STEP_S + 1}, named(3), id="one-node"),
+        pytest.param({3: LAST_STEP_S + 1, 5: LAST_STEP_S + 2}, "", id="two-nodes"),
+        pytest.param({3: LAST_STEP_S - 60}, "", id="long-before"),
+        pytest.param({3: LAST_STEP_S + 60}, "", id="long-after"),
+        pytest.param({20: LAST_STEP_S + 1}, "", id="node-of-another-job"),
+    ],
+)
+def test_a_hang_is_of_the_only_node_whose_driver_reports_a_failure_then(
+    odd_s_by_node: dict[int, float], node: str
+) -> None:
+    nodes = range(8)
+    texts = [(second, kernel(named(n), second, ODD)) for n, second in odd_s_by_node.items()]
+    texts += [(second, kernel(named(n), second, "eth0: link ok")) for n in nodes for second in (0, 900, 3000)]
+    texts += [(1, vector(named(n), 1, "world size 8", "A")) for n in nodes]
+    texts += [(second, vector(named(20), second, "batch done", "B")) for second in (1, 3000)]
+    texts += [(10 + 5 * n, vector(named(0), 10 + 5 * n, STEP.format(n + 1), "A")) for n in range(200)]
+    pipeline = Pipeline(the_rules(), "default", 0)
+    pipeline.process(batch([text for _, text in sorted(texts)]))
+    pipeline.rest()
+    (found,) = {incident.incident_id: incident for incident in pipeline.flush()}.values()
+    assert (found.failure_class, found.root_cause.node) == ("hang", node)
+    assert any(ODD in reason for reason in found.root_cause.reasons) is bool(node)
+
+
+def test_odd_lines_are_bounded() -> None:
+    facts = NodeFacts()
+    for number in range(MAX_KEPT_ODD_LINES + 5):
+        facts.record_odd_line(a_signal("job-fact", 0, f"n{number}"))
+    for second in range(MAX_KEPT_OF_A_NODE + 5):
+        facts.record_odd_line(a_signal("job-fact", second, "n7"))
+    assert (len(facts.odd_lines), len(facts.odd_lines["default/n7"])) == (MAX_KEPT_ODD_LINES, MAX_KEPT_OF_A_NODE)
