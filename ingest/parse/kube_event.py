@@ -16,7 +16,10 @@ ORIGIN_FIELDS: Final = ("source", "deprecatedSource")
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """The object that it is about; a field is empty when the Event lacks it."""
+    """The object that it is about; a field is empty when the Event lacks it.
+
+    `labels` are those that an exporter adds to the object, else those that a site adds to the Event.
+    """
 
     node: str = ""
     pod: str = ""
@@ -31,11 +34,12 @@ def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
         return None
     kind, name = str(about.get("kind", "")), str(about.get("name", ""))
     origin = _first_object(fields, ORIGIN_FIELDS) or {}
+    metadata = _first_object(fields, ("metadata",)) or {}
     return ClusterEvent(
         node=name if kind == "Node" else str(origin.get("host") or ""),
         pod=name if kind == "Pod" else "",
         job=name if kind in ("Job", "PyTorchJob", "MPIJob", "JobSet", "RayJob", "TrainJob") else "",
-        labels=_first_object(about, ("labels",)) or {},
+        labels=_first_object(about, ("labels",)) or _first_object(metadata, ("labels",)) or {},
     )
 
 

@@ -127,3 +127,17 @@ def test_an_event_without_metadata_has_its_own_time(of_object: str) -> None:
 def test_fields_of_an_event_s_time_in_another_record_are_none() -> None:
     value = orjson.dumps({"host": "n1", "message": "retrying", "lastTimestamp": "2026-03-02T09:10:05Z"})
     assert not event(value).has_own_time
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"metadata": {"name": "e1", "labels": {"job_id": "a1"}}}, id="event"),
+        pytest.param({"involvedObject": POD | {"labels": {"job_id": "a1"}}}, id="object"),
+        pytest.param(
+            {"metadata": {"labels": {"job_id": "b2"}}, "involvedObject": POD | {"labels": {"job_id": "a1"}}}, id="both"
+        ),
+    ],
+)
+def test_the_labels_of_an_event_name_the_job_that_it_is_about(more: dict[str, Any]) -> None:
+    assert parse(record(printed(**more).encode()), "default").event.job == "a1"
