@@ -24,7 +24,7 @@ _NODE_FIELDS = (
     "_HOSTNAME",
     "resource.host.name",
 )
-_JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID", "attrs.job_id", "attrs.SLURM_JOB_ID")
+_JOB_FIELDS = ("job_id", "slurm_job_id", "SLURM_JOB_ID", "attrs.job_id", "attrs.SLURM_JOB_ID", "job")
 _JOB_LABELS = (
     *("job_id", "job-id"),
     "training.kubeflow.org/job-name",

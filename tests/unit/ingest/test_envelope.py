@@ -83,7 +83,7 @@ def test_a_pod_s_names_are_read_from_the_envelope() -> None:
 PRECEDENCE = [
     pytest.param("text", ["message", "log", "msg", "MESSAGE", "body"], id="text"),
     pytest.param("node", ["host", "hostname", "node", "node_name", "_HOSTNAME"], id="node"),
-    pytest.param("job", ["job", "job_id", "slurm_job_id", "SLURM_JOB_ID"], id="job"),
+    pytest.param("job", ["job_id", "slurm_job_id", "SLURM_JOB_ID", "job"], id="job"),
     pytest.param("rank", ["rank", "RANK", "global_rank", "task"], id="rank"),
 ]
 
