@@ -9,7 +9,7 @@ from epicenter.ingest.simulate.envelopes import event_line, vector_pod_record
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.placement.hostlist import compress
 from epicenter.stream.local.pipeline import Pipeline
-from tests.support.logs import at, batch, iso, rsyslog_line, the_rules, vector
+from tests.support.logs import at, batch, iso, kernel, rsyslog_line, the_rules, vector
 
 RENDEZVOUS_TIMEOUT = "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
 LAUNCH_CONFIG = "I0302 09:00:01.200000 201 site-packages/torch/distributed/launcher/api.py:188]   min_nodes        : {}"
@@ -69,6 +69,14 @@ def test_the_listed_node_that_never_logged_is_missing_although_srun_kills_its_ta
     assert (found.failure_class, found.verdict) == ("rendezvous-timeout", "never-started")
     assert (found.root_cause.node, found.root_cause.rank) == (named(1), None)
     assert found.title.endswith(f"; {named(1)} did not report it")
+
+
+def test_a_command_that_a_drive_completed_late_explains_nothing_half_an_hour_later() -> None:
+    polled = kernel(named(0), 0, "nvme nvme1: I/O tag 88 (1058) QID 7 timeout, completion polled")
+    found = incidents([polled, *head(12), *started(12, {1}), *timed_out(12, {1}), *srun(12, {1})])
+    assert [(incident.failure_class, incident.root_cause.node) for incident in found] == [
+        ("rendezvous-timeout", named(1))
+    ]
 
 
 def test_nodes_that_log_with_their_domain_are_those_of_the_list() -> None:
