@@ -15,13 +15,13 @@ JobRank = tuple[str, int]
 class IncidentContext:
     """Everything by job, node or (job, rank); what is unknown has no key.
 
-    `seen_ranks_by_job` are the ranks that a banner places, `speaking_ranks_by_job` those whose own lines were seen. The
-    logs of `mute_nodes_by_job` stopped while the job trained on; those of `unheard_nodes_by_job`, which its list of
-    hosts names, never came. `node_count_by_job` is how many nodes its launchers wait for. `outliers_by_job` differ
-    from its other nodes in what all print alike. `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those
-    where a log is cut off within a line; each is None where it is not tracked. `established_jobs` have shown to be more
-    than a user's program; None where only one job is known, or where a node trains without a job's name. Lines of the
-    `heard_jobs` have come.
+    `seen_ranks_by_job` are the ranks that a banner places, `speaking_ranks_by_job` those whose own lines were seen.
+    The logs of `mute_nodes_by_job` stopped while the job trained on; those of `unheard_nodes_by_job`, which its
+    list of hosts names, never came, or only after others had given up on them. `node_count_by_job` is how many
+    nodes its launchers wait for. `outliers_by_job` differ from its other nodes in what all print alike.
+    `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those where a log is cut off within a line; each is
+    None where it is not tracked. `established_jobs` have shown to be more than a user's program; None where only
+    one job is known, or where a node trains without a job's name. Lines of the `heard_jobs` have come.
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)

@@ -28,11 +28,11 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         event = structs.replace(event, job="", node="", rank=None, log="")
     elif event.pod:
         fields = {POD_FIELD: event.pod, **fields}
-    spec = rule.spec
+    spec, failure_class = rule.spec, rule.class_of(fields)
     return Signal(
         signal_id=match.match_id,
         rule=spec.id,
-        failure_class=rule.class_of(fields),
+        failure_class=failure_class,
         severity=spec.severity,
         role=spec.role,
         event_time_ns=event.event_time_ns,
@@ -48,6 +48,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         fields=fields,
         block=match.block,
         log=event.log if event.log and not (fields.get(_NODE_FIELD) or fields.get(_JOB_FIELD)) else "",
+        cleared_ns=event.event_time_ns if failure_class in spec.clears else 0,
     )
 
 

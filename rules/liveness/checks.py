@@ -8,6 +8,7 @@ from typing import Final
 from epicenter.rules.liveness.slowness import (
     LASTING_NS,
     STILL_SLOW,
+    ever_slow_ranks,
     explain,
     is_explained,
     slow_ranks,
@@ -65,6 +66,23 @@ def slow_computation(watch: JobWatch, now_ns: int) -> None:
     """Ranks of one node that compute for longer than before explain slow steps."""
     if slow_ranks(watch):
         explain(watch.progress, now_ns)
+
+
+def slow_from_the_start(watch: JobWatch) -> Finding | None:
+    """A straggler if ranks of one node have always computed for far longer than the others, which wait for them; once,
+    until the steps are as fast as these allow.
+    """
+    slow, usual_ns = ([], 0) if watch.is_straggling or not watch.progress.span_paces_ns else ever_slow_ranks(watch)
+    if not slow:
+        return None
+    now_ns, lost_ns = watch.progress.span_paces_ns[-1], slow[0].usual_compute_ns - usual_ns
+    if now_ns < STILL_SLOW * (now_ns - lost_ns):
+        return None
+    watch.slow = SlowSteps(now_ns - lost_ns, watch.attempt_ns or watch.first_ns, is_told=True)
+    node, rank = slow[0].node, slow[0].rank if len(slow) == 1 else None
+    times = slow[0].usual_compute_ns / usual_ns
+    text = f"each step takes {now_ns / NS_PER_S:.1f} s; {who_of(node, rank)} computes for {times:.1f} times as long"
+    return Finding(STRAGGLER, node, rank, f"{text} as most others, which wait for it", watch.slow.since_ns)
 
 
 def falling_behind(watch: JobWatch, now_ns: int) -> Finding | None:

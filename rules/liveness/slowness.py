@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate, takewhile
 from statistics import fmean
 from typing import Final, NamedTuple
@@ -50,6 +51,10 @@ LASTING_NS: Final = 1800 * NS_PER_S
 SLOW_COMPUTE_TIMES: Final = 1.25
 """A rank that computes this much longer than at best, while most others don't, slows down all."""
 
+EVER_SLOW_TIMES: Final = 2
+"""A rank that computes this many times as long as most slows down all from the start: stages of a pipeline differ less.
+"""
+
 
 def slow_ranks(watch: JobWatch) -> list[Member]:
     """The ranks of one node, or one of an unknown node, that compute for longer than at best while most ranks don't,
@@ -57,10 +62,25 @@ def slow_ranks(watch: JobWatch) -> list[Member]:
     """
     timed = [member for member in watch.members.values() if member.slowdown]
     slow = [member for member in timed if member.slowdown >= SLOW_COMPUTE_TIMES]
+    slow.sort(key=lambda member: (-member.slowdown, member.rank or 0))
+    return slow if _are_of_one_place(slow, len(timed)) else []
+
+
+def ever_slow_ranks(watch: JobWatch) -> tuple[list[Member], int]:
+    """The ranks of one node, or one of an unknown node, that compute for far longer than most, the slowest first, and
+    how long most compute for a step.
+    """
+    timed = [member for member in watch.members.values() if member.usual_compute_ns]
+    usual_ns = median([member.usual_compute_ns for member in timed])
+    slow = [member for member in timed if member.usual_compute_ns >= EVER_SLOW_TIMES * usual_ns]
+    slow.sort(key=lambda member: (-member.usual_compute_ns, member.rank or 0))
+    return (slow if _are_of_one_place(slow, len(timed)) else []), usual_ns
+
+
+def _are_of_one_place(slow: Sequence[Member], timed: int) -> bool:
     nodes = {member.node for member in slow}
     is_one_place = len(slow) == 1 or (len(nodes) == 1 and "" not in nodes)
-    are_few = is_one_place and 2 * len(slow) < len(timed)
-    return sorted(slow, key=lambda member: (-member.slowdown, member.rank or 0)) if are_few else []
+    return is_one_place and 2 * len(slow) < timed
 
 
 def explain(progress: JobProgress, time_ns: int) -> None:

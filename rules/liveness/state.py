@@ -72,9 +72,14 @@ class Member(msgspec.Struct, array_like=True):
             self.least_compute_ns = min(self.least_compute_ns or usual_ns, usual_ns)
 
     @property
+    def usual_compute_ns(self) -> int:
+        """How long it computes for a step now; 0 if too few of its lines say."""
+        return median(self.compute_ns) if self.least_compute_ns else 0
+
+    @property
     def slowdown(self) -> float:
         """How many times as long as at best it computes now; 0 if its lines don't say."""
-        return median(self.compute_ns) / self.least_compute_ns if self.least_compute_ns else 0
+        return self.usual_compute_ns / self.least_compute_ns if self.least_compute_ns else 0
 
 
 class SlowSteps(msgspec.Struct, array_like=True):

@@ -9,7 +9,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from epicenter.rules.liveness import slowness
-from epicenter.rules.liveness.checks import falling_behind, lost_nodes, slow_computation, slow_steps
+from epicenter.rules.liveness.checks import (
+    falling_behind,
+    lost_nodes,
+    slow_computation,
+    slow_from_the_start,
+    slow_steps,
+)
 from epicenter.rules.liveness.declared import Declared
 from epicenter.rules.liveness.job_state import ADVANCING, CANCELLATIONS
 from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
@@ -329,8 +335,8 @@ class LivenessWatch(Declared):
             verdicts = self._stronger_verdict(watch, now_ns)
         else:
             slow_computation(watch, now_ns)
-            behind = falling_behind(watch, now_ns)
-            findings = [*([behind] if behind else []), *lost_nodes(watch, self.streams, now_ns)]
+            stragglers = filter(None, (slow_from_the_start(watch), falling_behind(watch, now_ns)))
+            findings = [*stragglers, *lost_nodes(watch, self.streams, now_ns)]
             verdicts = [self.record(watch, finding, now_ns) for finding in findings]
         self.show(key, watch, now_ns)
         return verdicts

@@ -22,7 +22,13 @@ NEAR_BYTES: Final = 4096
 COMPUTE_FIELDS: Final = ("compute_s", "compute_ms")
 """The time of a step that a rank computes, without its waits for others."""
 
-HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved", *COMPUTE_FIELDS})
+STEP_TIME_FIELD: Final = "step_s"
+WAIT_FIELD: Final = "wait_s"
+"""Of a step's time, what a rank waits for others: the rest is the time that it computes."""
+
+HEARTBEAT_FIELDS: Final = frozenset(
+    {"step", "rank", "world_size", "node_count", "step_saved", *COMPUTE_FIELDS, WAIT_FIELD}
+)
 
 
 _WAITED_PREFIX: Final = "waited_"

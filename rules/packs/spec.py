@@ -159,7 +159,8 @@ class RuleSpec(Strict):
     `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may
     match the same lines. A `phase` is work of the job that takes longer than a step; `after-…` ends it. A rule that
     detects `silence` names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its
-    lines. `compared` are fields that all nodes of a job should print alike, with what they are.
+    lines. `clears` names the classes whose failures on the node are over; its own, if the line reports one that was
+    over by then. `compared` are fields that all nodes of a job should print alike, with what they are.
     `headline` is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out.
     `checks` numbers the steps that epicenter makes itself; a step that it has made is not among those left.
     """

@@ -52,17 +52,18 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 
 
 class JobPlaces(msgspec.Struct):
-    """The nodes of one job with the time of its newest line there, its world sizes, and where its ranks run.
+    """The nodes of one job with the times of its first and newest line there, its world sizes, and where its ranks run.
 
     `ended_ns` is when a line reported its end, 0 if none did. `listed_ns_by_node` are the nodes that a list of the
-    job's hosts names. For each rank, and for the world size, it
-    has the newest `MAX_KEPT_VERSIONS` versions, oldest first. It has the newest `MAX_KEPT_PIDS` process ids of each
-    node. `node_by_reporter` is where each rank reports steps, empty if from several nodes: then it is a local rank.
+    job's hosts names. For each rank, and for the world size, it has the newest `MAX_KEPT_VERSIONS` versions, oldest
+    first. It has the newest `MAX_KEPT_PIDS` process ids of each node. `node_by_reporter` is where each rank reports
+    steps, empty if from several nodes: then it is a local rank.
     """
 
     last_ns: int = 0
     ended_ns: int = 0
     last_ns_by_node: dict[str, int] = msgspec.field(default_factory=dict, name="heard_ns_by_node")
+    first_ns_by_node: dict[str, int] = {}
     listed_ns_by_node: dict[str, int] = {}
     worlds: list[tuple[int, int]] = []
     versions_by_rank: dict[int, list[Version]] = {}
@@ -107,6 +108,7 @@ class JobPlaces(msgspec.Struct):
             if listed_ns >= oldest_ns or node in self.last_ns_by_node
         }
         self.last_ns_by_node = {node: last_ns for node, last_ns in self.last_ns_by_node.items() if last_ns >= oldest_ns}
+        self.first_ns_by_node = {node: self.first_ns_by_node.get(node, 0) for node in self.last_ns_by_node}
         self.pids_by_node = {node: pids for node, pids in self.pids_by_node.items() if node in self.last_ns_by_node}
         if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):
             return
@@ -193,6 +195,7 @@ class Placement(msgspec.Struct):
             places.ended_ns = 0
         for listed in places.listed_ns_by_node if not places.last_ns_by_node else ():
             self.seen_by_node.setdefault(f"{cluster}/{listed}", {}).setdefault(job, (time_ns, time_ns))
+        places.first_ns_by_node[node] = min(time_ns, places.first_ns_by_node.get(node, time_ns))
         places.last_ns_by_node[node] = max(time_ns, places.last_ns_by_node.get(node, 0))
         self._sweep(time_ns)
         return known_ns is None
@@ -341,7 +344,7 @@ class Placement(msgspec.Struct):
             return ()
         since_ns = max(places.last_ns_by_node.values(), default=0) - PLACED_FOR_NS
         recent = (node for node, last_ns in places.last_ns_by_node.items() if last_ns >= since_ns)
-        return tuple(sorted(node for node in recent if self._first_ns(cluster, node, job) <= time_ns))
+        return tuple(sorted(node for node in recent if places.first_ns_by_node.get(node, 0) <= time_ns))
 
     def listed_nodes(self, cluster: str, job: str, time_ns: int) -> frozenset[str]:
         """The nodes that a list of the job's hosts had named by then."""
@@ -362,11 +365,6 @@ class Placement(msgspec.Struct):
         return frozenset(
             rank for rank, of_rank in versions.items() if of_rank and of_rank[0].since_ns <= time_ns and _spoke(of_rank)
         )
-
-    def _first_ns(self, cluster: str, node: str, job: str) -> int:
-        """When the node first had lines of the job; 0 if that is forgotten."""
-        first_ns, _ = self.seen_by_node.get(f"{cluster}/{node}", {}).get(job, (0, 0))
-        return first_ns
 
     def _of(self, cluster: str, job: str, time_ns: int) -> JobPlaces:
         key = f"{cluster}/{job}"

@@ -20,6 +20,7 @@ from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.facts import MIN_NODES
 from epicenter.rules.placement.placement import Placement
+from epicenter.rules.report.culprit import AWAITING_RULES
 
 
 def record_onset(incident: IncidentState, placement: Placement, liveness: LivenessWatch, skew: ClockSkew) -> None:
@@ -66,6 +67,7 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
     rank_placements = {job: placement.nodes_by_rank(cluster, job, then_ns) for job in sorted(incident.jobs)}
     streams = {node: liveness.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
     heard = {job: set(placement.nodes_of(cluster, job, then_ns)) for job in sorted(incident.jobs)}
+    came = {job: set(placement.nodes_of(cluster, job, _awaited_until_ns(incident))) for job in sorted(incident.jobs)}
     reporters = {job: placement.nodes_by_reporter(cluster, job) for job in sorted(incident.jobs)}
     listed = {job: placement.listed_nodes(cluster, job, then_ns) for job in sorted(incident.jobs)}
     return IncidentContext(
@@ -80,7 +82,7 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         speaking_ranks_by_job={job: placement.speaking_ranks(cluster, job, then_ns) for job in sorted(incident.jobs)},
         nodes_by_job={job: nodes | listed[job] for job, nodes in heard.items()},
         mute_nodes_by_job={job: at_onset.mute_nodes for job, at_onset in incident.at_onset.items()},
-        unheard_nodes_by_job={job: listed[job] - nodes for job, nodes in heard.items()},
+        unheard_nodes_by_job={job: listed[job] - nodes for job, nodes in came.items()},
         outliers_by_job={job: at_onset.outliers for job, at_onset in incident.at_onset.items()},
         node_count_by_job={job: at_onset.node_count for job, at_onset in incident.at_onset.items()},
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},
@@ -90,6 +92,12 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         heard_jobs={job for job in incident.jobs if job_key(cluster, job, "") in liveness.jobs},
         cut_nodes={node for node, of_node in streams.items() if of_node and 0 < of_node.first_cut_ns <= then_ns},
     )
+
+
+def _awaited_until_ns(incident: IncidentState) -> int:
+    """When the first node gave up waiting for others: one that logs only later, as it is ended, had not come."""
+    gave_up = (signal.event_time_ns for signal in incident.signals() if signal.rule in AWAITING_RULES)
+    return min(gave_up, default=incident.last_seen_ns)
 
 
 def _has_several_jobs(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> bool:

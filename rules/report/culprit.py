@@ -127,7 +127,7 @@ def _absent_nodes(state: IncidentState, signal: Signal, context: IncidentContext
 
 
 def unheard_nodes(state: IncidentState, signal: Signal, context: IncidentContext) -> list[str]:
-    """The nodes that the job's list of hosts names and that never logged, before its first step."""
+    """The nodes that the job's list of hosts names and that had not logged, before its first step."""
     at_onset = state.at_onset.get(signal.job)
     has_trained = at_onset is not None and at_onset.last_step is not None
     return (

@@ -72,7 +72,7 @@ def _never_joined(state: IncidentState, root: Signal, context: IncidentContext) 
     """Several nodes by name, or only how many, where no list names them."""
     names, known = unheard_nodes(state, root, context), context.nodes_by_job.get(root.job, ())
     if names:
-        return f"; {', '.join(names) if len(names) <= MAX_SHOWN_NODES else f'{len(names)} nodes'} never logged"
+        return f"; {', '.join(names) if len(names) <= MAX_SHOWN_NODES else f'{len(names)} nodes'} had not logged"
     expected = context.node_count_by_job.get(root.job, 0)
     lacking = expected - len(known)
     return f"; {lacking} of {expected} nodes never logged" if 0 < 2 * lacking <= expected else ""

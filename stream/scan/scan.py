@@ -20,7 +20,7 @@ from epicenter.rules.model.records import LogEvent, Match, RankPlacement
 from epicenter.rules.model.signals import ERRORS, QUIET_ROLES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.precedence import LineHit
-from epicenter.rules.packs.ruleset import COMPUTE_FIELDS, RuleSet
+from epicenter.rules.packs.ruleset import COMPUTE_FIELDS, STEP_TIME_FIELD, WAIT_FIELD, RuleSet
 from epicenter.rules.packs.waits import stated_wait_ns
 from epicenter.rules.placement.banners import placements_of
 from epicenter.rules.redact.redactor import Redactor
@@ -310,8 +310,12 @@ def _record_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> 
 
 
 def _compute_ns(fields: Mapping[str, str]) -> int | None:
-    stated = ((name, fields[name]) for name in COMPUTE_FIELDS if name in fields)
-    return next((stated_wait_ns(text, name.removeprefix("compute_")) for name, text in stated), None)
+    for name in COMPUTE_FIELDS:
+        if name in fields:
+            return stated_wait_ns(fields[name], name.removeprefix("compute_"))
+    if WAIT_FIELD not in fields or STEP_TIME_FIELD not in fields:
+        return None
+    return max(0, stated_wait_ns(fields[STEP_TIME_FIELD], "s") - stated_wait_ns(fields[WAIT_FIELD], "s"))
 
 
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:

@@ -9,7 +9,7 @@ from epicenter.ingest.simulate.envelopes import event_line, vector_pod_record
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.placement.hostlist import compress
 from epicenter.stream.local.pipeline import Pipeline
-from tests.support.logs import at, batch, iso, rsyslog_line, the_rules, vector
+from tests.support.logs import at, batch, iso, kernel, rsyslog_line, the_rules, vector
 
 RENDEZVOUS_TIMEOUT = "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"
 LAUNCH_CONFIG = "I0302 09:00:01.200000 201 site-packages/torch/distributed/launcher/api.py:188]   min_nodes        : {}"
@@ -18,6 +18,10 @@ BARRIER_TIMEOUT = (
     "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: "
     "[Init]Wait_for_all_tasks_to_register::0. This usually happens because a task triggered the barrier too early or "
     "too slowly. Please look at the task logs (both timed out and first task) to debug further."
+)
+SHUTDOWN = (
+    "W0302 09:10:03.500000 67693 torch/distributed/elastic/agent/server/api.py:719] Received Signals.SIGTERM death "
+    "signal, shutting down workers"
 )
 CANCELLED = "slurmstepd: error: *** STEP 7801.0 ON {} CANCELLED AT 2026-03-02T09:10:05 ***"
 
@@ -71,6 +75,25 @@ def test_the_listed_node_that_never_logged_is_missing_although_srun_kills_its_ta
     assert found.title.endswith(f"; {named(1)} did not report it")
 
 
+@pytest.mark.parametrize("nodes", [2, 12])
+def test_the_listed_node_that_logs_only_as_it_is_ended_did_not_come(nodes: int) -> None:
+    ended = vector(named(1), 603.5, SHUTDOWN, "7801")
+    (found,) = incidents([*head(nodes), *started(nodes, {1}), *timed_out(nodes, {1}), *srun(nodes, {1}), ended])
+    assert (found.failure_class, found.root_cause.node, found.verdict) == (
+        "rendezvous-timeout",
+        named(1),
+        "never-started",
+    )
+
+
+def test_a_command_that_a_drive_completed_late_explains_nothing_half_an_hour_later() -> None:
+    polled = kernel(named(0), 0, "nvme nvme1: I/O tag 88 (1058) QID 7 timeout, completion polled")
+    found = incidents([polled, *head(12), *started(12, {1}), *timed_out(12, {1}), *srun(12, {1})])
+    assert [(incident.failure_class, incident.root_cause.node) for incident in found] == [
+        ("rendezvous-timeout", named(1))
+    ]
+
+
 def test_nodes_that_log_with_their_domain_are_those_of_the_list() -> None:
     (found,) = incidents([*head(12), *started(12, {7}, ".cluster"), *timed_out(12, {7}, ".cluster"), *srun(12, {7})])
     assert (found.root_cause.node, len(found.nodes)) == (named(7), 12)
@@ -79,7 +102,7 @@ def test_nodes_that_log_with_their_domain_are_those_of_the_list() -> None:
 def test_several_missing_nodes_are_named_in_the_title() -> None:
     (found,) = incidents([*head(12), *started(12, {3, 7}), *timed_out(12, {3, 7})])
     assert found.root_cause.node == ""
-    assert found.title == f"Rendezvous timed out on 10 nodes, job 7801; {named(3)}, {named(7)} never logged"
+    assert found.title == f"Rendezvous timed out on 10 nodes, job 7801; {named(3)}, {named(7)} had not logged"
 
 
 def test_without_a_list_of_hosts_the_number_of_missing_nodes_is_known() -> None:

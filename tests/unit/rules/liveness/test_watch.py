@@ -318,6 +318,38 @@ def test_a_rank_that_always_computes_for_longer_explains_no_slow_steps(engine: E
     assert run(engine, computing(ALL_SLOWER, [6], 0), 117 * 5 + 340) == []
 
 
+def ever(slow_ranks: Collection[int], slow_s: float, usual_s: float) -> list[Step]:
+    """Even steps of 5 s of 8 ranks, of which each computes as long from the first to the last."""
+    computed_s = {rank: slow_s if rank in slow_ranks else usual_s for rank in range(8)}
+    even = of_all(117, nodes=2, gpus=4)
+    return [replace(step, compute_ns=round(computed_s[step.rank or 0] * NS_PER_S)) for step in even]
+
+
+@pytest.mark.parametrize(
+    ("slow_ranks", "slow_s", "usual_s", "place"),
+    [
+        pytest.param([6], 4.8, 1.2, ("n1", 6), id="one-rank"),
+        pytest.param([4, 6, 7], 4.8, 1.2, ("n1", None), id="ranks-of-a-node"),
+        pytest.param([2, 6], 4.8, 1.2, None, id="ranks-of-two-nodes"),
+        pytest.param([6], 4.8, 3.2, None, id="a-longer-stage-of-a-pipeline"),
+        pytest.param([6], 0.8, 0.2, None, id="computation-is-a-small-part-of-a-step"),
+    ],
+)
+def test_ranks_of_one_node_that_compute_for_far_longer_than_the_others_slow_down_the_job_from_the_start(
+    engine: Engine, slow_ranks: Collection[int], slow_s: float, usual_s: float, place: tuple[str, int | None] | None
+) -> None:
+    found = run(engine, ever(slow_ranks, slow_s, usual_s), 117 * 5)
+    assert [(incident.root_cause.node, incident.root_cause.rank) for incident in found] == ([place] if place else [])
+    assert [name for name, *_ in verdicts(engine)] == (["straggler"] if place else [])
+
+
+def test_a_rank_that_computes_for_far_longer_from_the_start_is_named_with_how_much(engine: Engine) -> None:
+    (found,) = run(engine, ever([6], 4.8, 1.2), 117 * 5)
+    assert found.chain[0].text == (
+        "each step takes 5.0 s; rank 6 on n1 computes for 4.0 times as long as most others, which wait for it"
+    )
+
+
 def test_a_job_that_reports_round_steps_only_is_slow_too(engine: Engine) -> None:
     engine.add([a_match("machine.cpu_throttled", 5 * 200 + 30, "n2", "", source="kernel")])
     engine.add([], alive_every("worker", "n2", 0, 980))

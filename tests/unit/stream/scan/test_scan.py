@@ -484,6 +484,22 @@ def test_a_step_has_the_time_that_its_rank_computed(stated: str, compute_ns: int
     assert steps == {(12, 3, compute_ns)}
 
 
+@pytest.mark.parametrize(
+    ("stated", "compute_ns"),
+    [
+        ('"sec": 5.724, "sync_sec": 0.458', 5_266_000_000),
+        ('"dt_s": 5.724, "data_s": 0.011, "wait_s": 0.458', 5_266_000_000),
+        ('"step_time": 5.724, "sync": 0.458', 5_266_000_000),
+        ('"sec": 5.724, "data_sec": 0.458', None),
+        ('"sync_sec": 0.458', None),
+    ],
+)
+def test_what_a_rank_does_not_wait_of_a_step_it_computes(stated: str, compute_ns: int | None) -> None:
+    line = f'{{"ts": 1793614272.6, "ev": "train_step", "rank": 3, "global_step": 12, "loss": 2.31, {stated}}}'
+    heartbeats = a_scanner().scan(batch([line.encode()])).heartbeats
+    assert {(found.step, found.compute_ns) for found in heartbeats if type(found) is Step} == {(12, compute_ns)}
+
+
 def test_the_time_of_each_line_is_read_a_few_times_however_many_lines_lack_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
