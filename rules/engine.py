@@ -45,7 +45,6 @@ from epicenter.rules.model.signals import (
     ENDS,
     ERRORS,
     HANDLED_RULE,
-    ODD_RULE,
     PEER_FIELD,
     PEER_NODE_FIELD,
     POD_ASSIGNED_RULE,
@@ -53,6 +52,7 @@ from epicenter.rules.model.signals import (
     POD_STOPPED_RULE,
     QUIET_ROLES,
     SHELL_RULE,
+    UNKNOWN_FAILURE_RULE,
     Signal,
 )
 from epicenter.rules.model.times import END_NS, is_known
@@ -355,8 +355,8 @@ class Engine:
             self._on_assigned_pod(signal)
         if signal.rule == HANDLED_RULE:
             correlator.forgive(signal)
-        if signal.rule == ODD_RULE:
-            correlator.placement.facts.record_odd_line(signal)
+        if signal.rule == UNKNOWN_FAILURE_RULE:
+            correlator.placement.facts.record_failure(signal)
         if signal.rule == SHELL_RULE and signal.job:
             self._state.liveness.record_shell(signal)
         if is_boot(signal):

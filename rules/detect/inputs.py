@@ -11,7 +11,14 @@ from epicenter.rules.detect.series import Entry
 from epicenter.rules.detect.window_kinds import MISSING
 from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.ids import stable_id
-from epicenter.rules.model.signals import BOOT_RULE, HANDLED_RULE, ODD_RULE, POD_STOPPED_RULE, SHELL_RULE, Signal
+from epicenter.rules.model.signals import (
+    BOOT_RULE,
+    HANDLED_RULE,
+    POD_STOPPED_RULE,
+    SHELL_RULE,
+    UNKNOWN_FAILURE_RULE,
+    Signal,
+)
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.names import STEP, ids_of, is_rule_id, rules_named
 from epicenter.rules.packs.ruleset import Rule, RuleSet
@@ -90,7 +97,9 @@ def observed(rules: RuleSet) -> frozenset[str]:
     whens = [rule.spec.when for rule in rules.rules if rule.spec.when]
     watched = {rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name)}
     needed = (spec.id for rule in rules.all_rules if (spec := rule.spec).clears or spec.recorded_as or spec.compared)
-    return frozenset(watched | set(needed) | {BOOT_RULE, HANDLED_RULE, ODD_RULE, POD_STOPPED_RULE, SHELL_RULE})
+    return frozenset(
+        watched | set(needed) | {BOOT_RULE, HANDLED_RULE, UNKNOWN_FAILURE_RULE, POD_STOPPED_RULE, SHELL_RULE}
+    )
 
 
 def step_signal(heartbeat: Step | Advanced, last_step: int | None, last_ns: int) -> Signal:

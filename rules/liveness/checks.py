@@ -28,24 +28,24 @@ FALLS_TO_COUNT: Final = 3
 def slow_steps(watch: JobWatch) -> Finding | None:
     """A straggler if the steps have become slow, until they are fast again; call it at each step.
 
-    Slow steps that nothing explains need somebody only once they have lasted: most jobs get over them.
+    Slow steps that nothing explains need a person only once they have lasted: most jobs get over them.
     """
     before, watch.slow = watch.slow, _slow_now(watch)
     if watch.slow is None or watch.lags:
         return None
     node, rank, why = _slow_place(watch)
     has_cause = bool(node) or rank is not None or is_explained(watch.progress, watch.slow.since_ns)
-    needs_somebody = has_cause or watch.progress.reported_ns - watch.slow.since_ns >= LASTING_NS
-    if before and (before.is_told or not needs_somebody):
+    needs_a_person = has_cause or watch.progress.reported_ns - watch.slow.since_ns >= LASTING_NS
+    if before and (before.is_reported or not needs_a_person):
         return None
-    watch.slow.is_told = needs_somebody
+    watch.slow.is_reported = needs_a_person
     now_s, usual_s = watch.progress.span_paces_ns[-1] / NS_PER_S, watch.slow.usual_ns / NS_PER_S
     text = f"each step now takes {now_s:.1f} s instead of {usual_s:.1f} s; {why}"
-    return Finding(STRAGGLER, node, rank, text, watch.slow.since_ns, may_pass=not needs_somebody)
+    return Finding(STRAGGLER, node, rank, text, watch.slow.since_ns, may_pass=not needs_a_person)
 
 
 def _slow_now(watch: JobWatch) -> SlowSteps | None:
-    """The slow steps that go on or begin now."""
+    """The slow steps that continue or begin now."""
     slow, progress = watch.slow, watch.progress
     slowness = slowness_of(progress)
     if slow and (slowness or (progress.span_gaps_ns and progress.span_paces_ns[-1] >= STILL_SLOW * slow.usual_ns)):
@@ -78,7 +78,7 @@ def slow_from_the_start(watch: JobWatch) -> Finding | None:
     now_ns, lost_ns = watch.progress.span_paces_ns[-1], slow[0].usual_compute_ns - usual_ns
     if now_ns < STILL_SLOW * (now_ns - lost_ns):
         return None
-    watch.slow = SlowSteps(now_ns - lost_ns, watch.attempt_ns or watch.first_ns, is_told=True)
+    watch.slow = SlowSteps(now_ns - lost_ns, watch.attempt_ns or watch.first_ns, is_reported=True)
     node, rank = slow[0].node, slow[0].rank if len(slow) == 1 else None
     times = slow[0].usual_compute_ns / usual_ns
     text = f"each step takes {now_ns / NS_PER_S:.1f} s; {who_of(node, rank)} computes for {times:.1f} times as long"

@@ -46,7 +46,7 @@ STILL_SLOW: Final = 1.3
 """Steps that became slow are still slow while the newest take this many times as long as usual."""
 
 LASTING_NS: Final = 1800 * NS_PER_S
-"""Slow steps whose cause is not known need somebody once they have lasted for this long."""
+"""Slow steps whose cause is not known need a person once they have lasted for this long."""
 
 SLOW_COMPUTE_TIMES: Final = 1.25
 """A rank that computes this much longer than at best, while most others don't, slows down all."""

@@ -83,11 +83,11 @@ class Member(msgspec.Struct, array_like=True):
 
 
 class SlowSteps(msgspec.Struct, array_like=True):
-    """Steps that took `usual_ns` until `since_ns` and are slow now; `is_told`: as something that needs somebody."""
+    """Steps that took `usual_ns` until `since_ns` and are slow now; `is_reported`: as something that needs a person."""
 
     usual_ns: int
     since_ns: int
-    is_told: bool = False
+    is_reported: bool = False
 
 
 class JobWatch(msgspec.Struct):
@@ -121,7 +121,7 @@ class JobWatch(msgspec.Struct):
     check_timer_ns: int = msgspec.field(default=0, name="look_timer_ns")
     verdict: str = ""
     slow: SlowSteps | None = None
-    lags: bool = False
+    lags: bool = msgspec.field(default=False, name="is_straggling")
     suspect: str = ""
     suspect_lag: int = 0
     suspect_step: int = 0

@@ -40,14 +40,14 @@ POD_ASSIGNED_RULE: Final = "k8s.assigned"
 HANDLED_RULE: Final = "workers.handled"
 """The rule for lines in which a program says that it continues after an error."""
 
-ODD_RULE: Final = "kernel.device_error"
+UNKNOWN_FAILURE_RULE: Final = "kernel.device_error"
 """The rule for a driver's messages of failure that no other rule knows."""
 
 SHELL_RULE: Final = "slurm.shell"
 """The rule for a job in which a person works at a shell."""
 
 MAY_PASS_FIELD: Final = "may_pass"
-"""The field of what missing or slow steps show, while most jobs get over it: nobody is paged."""
+"""The field of what missing or slow steps show, while most jobs get over it: it pages no person."""
 
 POD_FIELD: Final = "pod"
 """The pod that a line comes from, or that an event of Kubernetes is about."""

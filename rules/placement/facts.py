@@ -18,8 +18,8 @@ MAX_KEPT_OF_A_NODE: Final = 4
 MIN_NODES: Final = 3
 """Of fewer nodes, it is not known which one differs."""
 
-MAX_KEPT_ODD_LINES: Final = 10_000
-ODD_BEFORE_NS, ODD_AFTER_NS = 2 * NS_PER_S, 5 * NS_PER_S
+MAX_KEPT_FAILURES: Final = 10_000
+FAILED_BEFORE_NS, FAILED_AFTER_NS = 2 * NS_PER_S, 5 * NS_PER_S
 """How near to the last step of a job a line is that may tell why it was the last, besides two steps."""
 
 OUTLIER_SHARE: Final = 8
@@ -29,11 +29,11 @@ OUTLIER_SHARE: Final = 8
 class NodeFacts(msgspec.Struct):
     """By job: fact -> node -> its newest value. Lines that name no job count for all jobs of their node.
 
-    `odd_lines` are by node: when its drivers reported failures that no rule knows, and the texts, the newest last.
+    `failures` are by node: when its drivers reported failures that no rule knows, and the texts, the newest last.
     """
 
     by_job: dict[str, dict[str, dict[str, str]]] = {}
-    odd_lines: dict[str, list[tuple[int, str]]] = {}
+    failures: dict[str, list[tuple[int, str]]] = {}
 
     def record(self, signal: Signal, compared: Mapping[str, str]) -> None:
         """Record the facts in a line. The job that has had facts for the longest time is forgotten first."""
@@ -48,21 +48,21 @@ class NodeFacts(msgspec.Struct):
         if len(self.by_job) > MAX_KEPT_JOBS:
             del self.by_job[next(iter(self.by_job))]
 
-    def record_odd_line(self, signal: Signal) -> None:
+    def record_failure(self, signal: Signal) -> None:
         """Record what a driver reports. The node that was quiet for the longest time is forgotten first."""
         key = _key(signal.cluster, signal.node)
         kept = [
-            *self.odd_lines.pop(key, [])[1 - MAX_KEPT_OF_A_NODE :],
+            *self.failures.pop(key, [])[1 - MAX_KEPT_OF_A_NODE :],
             (signal.event_time_ns, signal.fields.get("message", signal.text)),
         ]
-        self.odd_lines[key] = kept
-        if len(self.odd_lines) > MAX_KEPT_ODD_LINES:
-            del self.odd_lines[next(iter(self.odd_lines))]
+        self.failures[key] = kept
+        if len(self.failures) > MAX_KEPT_FAILURES:
+            del self.failures[next(iter(self.failures))]
 
-    def odd_lines_at(self, cluster: str, stop_ns: int, step_ns: int) -> dict[str, str]:
+    def failures_at(self, cluster: str, stop_ns: int, step_ns: int) -> dict[str, str]:
         """The newest failure that drivers of each node of a cluster reported as a job stopped."""
-        since_ns, until_ns = stop_ns - ODD_BEFORE_NS, stop_ns + ODD_AFTER_NS + 2 * step_ns
-        of_cluster = ((key, lines) for key, lines in self.odd_lines.items() if key.startswith(f"{cluster}/"))
+        since_ns, until_ns = stop_ns - FAILED_BEFORE_NS, stop_ns + FAILED_AFTER_NS + 2 * step_ns
+        of_cluster = ((key, lines) for key, lines in self.failures.items() if key.startswith(f"{cluster}/"))
         return {
             key.rpartition("/")[2]: text
             for key, lines in of_cluster

@@ -32,7 +32,7 @@ def record_onset(incident: IncidentState, placement: Placement, liveness: Livene
         nodes = placement.nodes_of(incident.cluster, job, incident.last_seen_ns)
         outliers = placement.facts.outliers(incident.cluster, job, nodes)
         if watch and watch.progress.last_step_ns:
-            outliers = (*outliers, *_odd_one(incident.cluster, watch.progress, nodes, placement, liveness))
+            outliers = (*outliers, *_only_failed_node(incident.cluster, watch.progress, nodes, placement, liveness))
         at_onset = structs.replace(AtOnset.of(progress, gpus), outliers=outliers)
         if watch:
             mute = tuple(sorted(mute_nodes(watch, liveness.streams)))
@@ -44,12 +44,12 @@ def record_onset(incident: IncidentState, placement: Placement, liveness: Livene
         }
 
 
-def _odd_one(
+def _only_failed_node(
     cluster: str, progress: JobProgress, nodes: Collection[str], placement: Placement, liveness: LivenessWatch
 ) -> Iterator[Outlier]:
     """The only node of a job, or without a known job if it may lack one, whose drivers report a failure as it stops."""
     stop_ns = progress.last_step_ns
-    lines = placement.facts.odd_lines_at(cluster, stop_ns, progress.pace_ns or 0)
+    lines = placement.facts.failures_at(cluster, stop_ns, progress.pace_ns or 0)
     may_lack_one = bool(lines) and liveness.may_lack_a_node(cluster, progress.job)
     of_no_other = {
         node for node in lines if may_lack_one and placement.jobs_on(cluster, node, stop_ns) <= {progress.job}
@@ -67,7 +67,7 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
     rank_placements = {job: placement.nodes_by_rank(cluster, job, then_ns) for job in sorted(incident.jobs)}
     streams = {node: liveness.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
     heard = {job: set(placement.nodes_of(cluster, job, then_ns)) for job in sorted(incident.jobs)}
-    came = {job: set(placement.nodes_of(cluster, job, _awaited_until_ns(incident))) for job in sorted(incident.jobs)}
+    arrived = {job: set(placement.nodes_of(cluster, job, _awaited_until_ns(incident))) for job in sorted(incident.jobs)}
     reporters = {job: placement.nodes_by_reporter(cluster, job) for job in sorted(incident.jobs)}
     listed = {job: placement.listed_nodes(cluster, job, then_ns) for job in sorted(incident.jobs)}
     return IncidentContext(
@@ -82,7 +82,7 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         speaking_ranks_by_job={job: placement.speaking_ranks(cluster, job, then_ns) for job in sorted(incident.jobs)},
         nodes_by_job={job: nodes | listed[job] for job, nodes in heard.items()},
         mute_nodes_by_job={job: at_onset.mute_nodes for job, at_onset in incident.at_onset.items()},
-        unheard_nodes_by_job={job: listed[job] - nodes for job, nodes in came.items()},
+        unheard_nodes_by_job={job: listed[job] - nodes for job, nodes in arrived.items()},
         outliers_by_job={job: at_onset.outliers for job, at_onset in incident.at_onset.items()},
         node_count_by_job={job: at_onset.node_count for job, at_onset in incident.at_onset.items()},
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},

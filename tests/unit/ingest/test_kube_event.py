@@ -58,7 +58,7 @@ PRINTED = [
 
 
 def loki_with_a_job(node: str, seconds: float, text: str) -> bytes:
-    """A line of a Loki export whose shipper gives every pod a job of its own, that of the exporter too."""
+    """A line of a Loki export whose shipper gives every pod another job, that of the exporter too."""
     labels = {"pod": "exporter-5d9c7", "node": node, "job_id": "run-0cebf0"}
     return orjson.dumps({"labels": labels, "line": text, "timestamp": iso(seconds)})
 

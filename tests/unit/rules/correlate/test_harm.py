@@ -111,7 +111,7 @@ def test_jobs_are_several_by_their_names_where_no_line_names_a_node(
         pytest.param([a_step(number, 2 * number) for number in range(20)], {"error"}, id="training-in-a-shell"),
     ],
 )
-def test_what_a_person_at_a_shell_runs_pages_nobody_unless_it_trains(
+def test_what_a_person_at_a_shell_runs_opens_no_page_unless_it_trains(
     heartbeats: list[Heartbeat], expected: set[str]
 ) -> None:
     engine = Engine(the_rules())

@@ -207,7 +207,7 @@ def test_the_first_steps_after_a_restart_may_become_faster_slowly(engine: Engine
 
 
 @pytest.mark.parametrize("per_burst", [12, 14, 16])
-def test_output_in_bursts_from_one_rank_after_another_says_how_long_steps_take(fresh: Engine, per_burst: int) -> None:
+def test_output_in_bursts_from_one_rank_after_another_shows_how_long_steps_take(fresh: Engine, per_burst: int) -> None:
     pace_s, begin_s, last, bursts = 10.4, 0.0, 1_000, list[Step]()
     for burst in range(60):
         count, pause_s = (5, 60) if burst % 16 == 0 else (per_burst, 0)

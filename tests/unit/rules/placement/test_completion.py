@@ -21,7 +21,7 @@ def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name()
     assert completed(daemon, placement, "dcgm-exporter-x7k2p").job == ""
 
 
-def test_what_a_controller_says_about_a_job_by_the_name_of_its_pods_is_about_the_id_that_they_log() -> None:
+def test_what_a_controller_logs_about_a_job_by_the_name_of_its_pods_is_about_the_id_that_they_log() -> None:
     placement = Placement()
     placement.record(RankPlacement(at(0), "default", "run-1ff09c", "n1", pod="long-ctx-worker-0"))
     assert completed(a_signal("finished", 5, "", job="long-ctx"), placement).job == "run-1ff09c"

@@ -8,8 +8,8 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.placement.facts import (
     MAX_KEPT_FACTS,
+    MAX_KEPT_FAILURES,
     MAX_KEPT_JOBS,
-    MAX_KEPT_ODD_LINES,
     MAX_KEPT_OF_A_NODE,
     NodeFacts,
 )
@@ -134,12 +134,12 @@ def test_what_the_nodes_print_is_compared(usual: str, other: str, fact: str) -> 
     assert any(reason.startswith(f"only {named(3)} has {fact} ") for reason in found.root_cause.reasons)
 
 
-ODD = "xyzfab 0000:9a:00.0: DMA ring 3 is stuck (csr 0x0b77), device disabled"
+UNKNOWN = "xyzfab 0000:9a:00.0: DMA ring 3 is stuck (csr 0x0b77), device disabled"
 LAST_STEP_S = 10 + 5 * 199
 
 
 @pytest.mark.parametrize(
-    ("odd_s_by_node", "node"),
+    ("failed_s_by_node", "node"),
     [
         pytest.param({3: LAST_STEP_S + 1}, named(3), id="one-node"),
         pytest.param({3: LAST_STEP_S + 1, 5: LAST_STEP_S + 2}, "", id="two-nodes"),
@@ -149,10 +149,10 @@ LAST_STEP_S = 10 + 5 * 199
     ],
 )
 def test_a_hang_is_of_the_only_node_whose_driver_reports_a_failure_then(
-    odd_s_by_node: dict[int, float], node: str
+    failed_s_by_node: dict[int, float], node: str
 ) -> None:
     nodes = range(8)
-    texts = [(second, kernel(named(n), second, ODD)) for n, second in odd_s_by_node.items()]
+    texts = [(second, kernel(named(n), second, UNKNOWN)) for n, second in failed_s_by_node.items()]
     texts += [(second, kernel(named(n), second, "eth0: link ok")) for n in nodes for second in (0, 900, 3000)]
     texts += [(1, vector(named(n), 1, "world size 8", "A")) for n in nodes]
     texts += [(second, vector(named(20), second, "batch done", "B")) for second in (1, 3000)]
@@ -162,13 +162,13 @@ def test_a_hang_is_of_the_only_node_whose_driver_reports_a_failure_then(
     pipeline.rest()
     (found,) = {incident.incident_id: incident for incident in pipeline.flush()}.values()
     assert (found.failure_class, found.root_cause.node) == ("hang", node)
-    assert any(ODD in reason for reason in found.root_cause.reasons) is bool(node)
+    assert any(UNKNOWN in reason for reason in found.root_cause.reasons) is bool(node)
 
 
-def test_odd_lines_are_bounded() -> None:
+def test_unknown_failures_are_bounded() -> None:
     facts = NodeFacts()
-    for number in range(MAX_KEPT_ODD_LINES + 5):
-        facts.record_odd_line(a_signal("job-fact", 0, f"n{number}"))
+    for number in range(MAX_KEPT_FAILURES + 5):
+        facts.record_failure(a_signal("job-fact", 0, f"n{number}"))
     for second in range(MAX_KEPT_OF_A_NODE + 5):
-        facts.record_odd_line(a_signal("job-fact", second, "n7"))
-    assert (len(facts.odd_lines), len(facts.odd_lines["default/n7"])) == (MAX_KEPT_ODD_LINES, MAX_KEPT_OF_A_NODE)
+        facts.record_failure(a_signal("job-fact", second, "n7"))
+    assert (len(facts.failures), len(facts.failures["default/n7"])) == (MAX_KEPT_FAILURES, MAX_KEPT_OF_A_NODE)

@@ -118,7 +118,7 @@ def test_a_banner_that_ray_s_driver_passes_on_is_about_the_host_that_it_names() 
         "NetworkManager[902]: <info>  [1772442001.1203] dhcp4 (eth0): state changed new lease, address=10.1.0.9",
     ],
 )
-def test_the_lease_of_an_address_says_whose_it_is(line: str) -> None:
+def test_the_lease_of_an_address_shows_whose_it_is(line: str) -> None:
     record = orjson.dumps({"timestamp": iso(1), "host": "n2", "message": f"Mar  2 09:00:01 n2 {line}"})
     (lease,) = a_scanner().scan(batch([record])).rank_placements
     assert (lease.node, lease.address, lease.job) == ("n2", "10.1.0.9", "")
