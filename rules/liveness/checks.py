@@ -31,12 +31,12 @@ def slow_steps(watch: JobWatch) -> Finding | None:
     Slow steps that nothing explains need a person only once they have lasted: most jobs get over them.
     """
     before, watch.slow = watch.slow, _slow_now(watch)
-    if watch.slow is None or watch.lags:
+    if watch.slow is None or watch.slow.is_reported or watch.lags:
         return None
     node, rank, why = _slow_place(watch)
     has_cause = bool(node) or rank is not None or is_explained(watch.progress, watch.slow.since_ns)
     needs_a_person = has_cause or watch.progress.reported_ns - watch.slow.since_ns >= LASTING_NS
-    if before and (before.is_reported or not needs_a_person):
+    if before and not needs_a_person:
         return None
     watch.slow.is_reported = needs_a_person
     now_s, usual_s = watch.progress.span_paces_ns[-1] / NS_PER_S, watch.slow.usual_ns / NS_PER_S

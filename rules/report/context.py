@@ -50,7 +50,9 @@ def _only_failed_node(
     """The only node of a job, or without a known job if it may lack one, whose drivers report a failure as it stops."""
     stop_ns = progress.last_step_ns
     lines = placement.facts.failures_at(cluster, stop_ns, progress.pace_ns or 0)
-    may_lack_one = bool(lines) and liveness.may_lack_a_node(cluster, progress.job)
+    if not lines:
+        return
+    may_lack_one = liveness.may_lack_a_node(cluster, progress.job)
     of_no_other = {
         node for node in lines if may_lack_one and placement.jobs_on(cluster, node, stop_ns) <= {progress.job}
     }
