@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 FIRST_FIELDS: Final = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=")
-MAX_FIELD_BYTES: Final = 64 << 20
-"""At most this large is a field or a line; where one states or has more, the export is damaged."""
+MAX_ENTRY_BYTES: Final = 64 << 20
+"""At most this large is an entry, and what a field states as its size; where one is larger, the export is damaged."""
 
 _SIZE_BYTES: Final = 8
 
@@ -72,22 +72,25 @@ class _Lines(RawIOBase):
 def _entries(file: BufferedReader) -> Iterator[bytes]:
     """Entries end with an empty line. A field is `NAME=text`, or its name, eight bytes of its size, and any bytes."""
     fields: dict[str, str] = {}
-    while line := file.readline(MAX_FIELD_BYTES):
-        if len(line) == MAX_FIELD_BYTES:
-            raise _damaged()
+    entry_bytes = 0
+    while line := file.readline(MAX_ENTRY_BYTES):
         name, mark, value = line.rstrip(b"\n").partition(b"=")
+        content = value if mark or not name else _sized(file)
+        entry_bytes += len(name) + len(content)
+        if entry_bytes >= MAX_ENTRY_BYTES:
+            raise _damaged()
         if name:
-            fields[name.decode("utf-8", "replace")] = (value if mark else _sized(file)).decode("utf-8", "replace")
+            fields[name.decode("utf-8", "replace")] = content.decode("utf-8", "replace")
         elif fields:
             yield orjson.dumps(fields) + b"\n"
-            fields = {}
+            fields, entry_bytes = {}, 0
     if fields:
         yield orjson.dumps(fields) + b"\n"
 
 
 def _sized(file: BufferedReader) -> bytes:
     size_bytes = int.from_bytes(file.read(_SIZE_BYTES), "little")
-    if size_bytes > MAX_FIELD_BYTES:
+    if size_bytes > MAX_ENTRY_BYTES:
         raise _damaged()
     value = file.read(size_bytes)
     file.read(1)

@@ -80,9 +80,11 @@ def is_of_a_sandbox(signal: Signal) -> bool:
     """Whether only code raised it that a program has written to a temporary folder, or passes to `exec`, to try it: as
     an answer of a model. `python -c` begins at the module too.
     """
-    first, paths = _first_frame(signal), [path for line in signal.block for path in _FRAME_PATH.findall(line)]
-    is_tried = first is not None and (first["path"] != _OF_EXEC or first["function"] != _MODULE)
-    return is_tried and all(path == _OF_EXEC or _SANDBOX.match(path) for path in paths)
+    first = _first_frame(signal)
+    if first is None or (first["path"] == _OF_EXEC and first["function"] == _MODULE):
+        return False
+    paths = (path for line in signal.block for path in _FRAME_PATH.findall(line))
+    return all(path == _OF_EXEC or _SANDBOX.match(path) for path in paths)
 
 
 def is_an_end(signal: Signal) -> bool:

@@ -96,7 +96,10 @@ class Lifecycle(msgspec.Struct):
             jobs = incident.failing_jobs() if incident.pending_until_ns else incident.jobs
             fewest = min(incident.steps_since.get(job, 0) for job in jobs)
             if incident.pending_until_ns and fewest >= STEPS_TO_SURVIVE:
-                (self.correlator.forget if jobs == incident.jobs else self.correlator.drop)(incident)
+                if jobs == incident.jobs:
+                    self.correlator.forget(incident)
+                else:
+                    self.correlator.drop(incident)
             elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
                 how = "restarted and completed" if incident.is_restarted else "completed"
                 why = f"{jobs_in_words(sorted(incident.jobs))} {how} {fewest} more step{'s' * (fewest > 1)}"

@@ -50,6 +50,8 @@ class NodeFacts(msgspec.Struct):
 
     def record_failure(self, signal: Signal) -> None:
         """Record what a driver reports. The node that was quiet for the longest time is forgotten first."""
+        if not signal.node:
+            return
         key = _key(signal.cluster, signal.node)
         kept = [
             *self.failures.pop(key, [])[1 - MAX_KEPT_OF_A_NODE :],

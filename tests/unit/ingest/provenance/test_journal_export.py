@@ -9,6 +9,7 @@ import pytest
 
 from epicenter.ingest.collect.by_content import begins_like_a_log
 from epicenter.ingest.collect.files import FileSource
+from epicenter.ingest.provenance import journal_export
 from epicenter.ingest.provenance.last_lines import last_lines
 from epicenter.ingest.provenance.log_file import open_log
 from epicenter.rules.errors import InputError
@@ -61,6 +62,15 @@ def test_an_export_whose_field_states_an_absurd_size_is_read_up_to_there(export:
     batch, rest = source.read(0), source.read(0)
     assert batch is not None and len(batch.values) == 2
     assert (rest, source.fault) == (None, f"{export}: can't be read: Bad message: only the lines before that were read")
+
+
+def test_an_entry_without_an_end_is_not_gathered(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_export, "MAX_ENTRY_BYTES", 4096)
+    export.write_bytes(EXPORT + b"".join(b"F%d=%s\n" % (number, b"x" * 100) for number in range(99)))
+    source = FileSource(export, "", follow=False)
+    batch, rest = source.read(0), source.read(0)
+    assert batch is not None and len(batch.values) == 2
+    assert (rest, "Bad message" in source.fault) == (None, True)
 
 
 def test_an_export_does_not_grow(export: Path) -> None:

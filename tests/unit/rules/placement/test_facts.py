@@ -165,6 +165,12 @@ def test_a_hang_is_of_the_only_node_whose_driver_reports_a_failure_then(
     assert any(UNKNOWN in reason for reason in found.root_cause.reasons) is bool(node)
 
 
+def test_a_failure_without_a_node_is_of_none() -> None:
+    facts = NodeFacts()
+    facts.record_failure(a_signal("job-fact", 0, ""))
+    assert facts.failures == {}
+
+
 def test_unknown_failures_are_bounded() -> None:
     facts = NodeFacts()
     for number in range(MAX_KEPT_FAILURES + 5):

@@ -10,7 +10,8 @@ from tests.support.signals import a_signal
 
 def test_fields_have_the_names_of_the_rule() -> None:
     signal = structs.replace(
-        a_signal("gloo-error", 0), fields={"pid": "4711", "node": "node0003", "peer": "10.0.3.7", "path": ""}
+        a_signal("gloo-error", 0),
+        fields={"pid": "4711", "node": "node0003", "peer": "10.0.3.7", "path": "", "may_pass": "yes"},
     )
     assert fields_of(signal) == {"pid": "4711", "peer": "10.0.3.7"}
 
