@@ -16,6 +16,7 @@ from epicenter.ingest.batch.columns import Repeated
 from epicenter.ingest.collect.by_content import begins_like_a_log
 from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.parse.envelope import stated_cluster
+from epicenter.ingest.provenance.clocks import Clock, clock_of
 from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, is_converted, open_log, read_fault
@@ -76,7 +77,8 @@ class FileSource:
     where lines come from that name no node, unless all tasks of a job write into the file. Without a host, and read
     once, they are a recording: the time of reading says nothing about them. `fault` is why its end could not be read,
     in a sentence; empty if it could. `stated` is what the user says about its lines. `cluster_beside` is the only
-    cluster that lines of the other files name, `day_first_beside` how they write dates.
+    cluster that lines of the other files name, `day_first_beside` how they write dates, `zone` that of times that name
+    none.
     """
 
     def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None, stated: Stated = NOTHING):
@@ -91,6 +93,7 @@ class FileSource:
         self._stated = stated
         self.cluster_beside = ""
         self.day_first_beside: bool | None = None
+        self.zone = stated.zone
         self._by_path = origin_of(path, root or path, stated.log_names)
         self._origin, self._inspected_bytes = self._by_path, -1
         self._file = self._open()
@@ -112,12 +115,18 @@ class FileSource:
             is_text=True,
             origin=msgspec.structs.replace(self._origin, cluster=self.cluster_beside),
             is_recording=self._is_recording,
-            zone=self._stated.zone,
+            zone=self.zone,
         )
 
     def day_first(self) -> bool | None:
         """Whether its first and last lines write the day before the month; None if they don't show it."""
         return None if is_converted(self._file) else day_first(text_of_ends(self._file.fileno()))
+
+    def clock(self, now_ns: int) -> Clock | None:
+        """When its first and last lines were written, and what they show of the zone."""
+        if is_converted(self._file):
+            return None
+        return clock_of(text_of_ends(self._file.fileno()), now_ns, self._by_path, self._stated.zone)
 
     def clusters(self) -> set[str]:
         """The clusters that its first lines name."""
@@ -138,7 +147,7 @@ class FileSource:
             self._inspected_bytes = HEAD_BYTES if is_other else read_bytes
             ends = text_of(chunk[:HEAD_BYTES]) if is_other else text_of_ends(self._file.fileno())
             by_path = msgspec.structs.replace(self._by_path, is_day_first=self.day_first_beside)
-            self._origin = self._stated.over(with_first_lines(by_path, ends, now_ns, self._stated.zone))
+            self._origin = self._stated.over(with_first_lines(by_path, ends, now_ns, self.zone))
 
     def _lines(self, now_ns: int) -> Lines:
         chunk = self._read(now_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import sleep, time_ns
@@ -12,9 +13,11 @@ from epicenter.ingest.collect.files import FileSource, files_in, is_packed, log_
 from epicenter.ingest.collect.journal import JournalSource
 from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
 from epicenter.ingest.collect.pipe import PipeSource
+from epicenter.ingest.provenance.clocks import Clock, zones
 from epicenter.ingest.provenance.log_file import check_is_log, read_fault
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
+from epicenter.rules.model.times import UTC_ZONE
 
 PAUSE_S: Final = 0.05
 
@@ -56,6 +59,7 @@ class Sources:
         self._inspected: set[str] = set()
         self._clusters: set[str] = set()
         self._days_first: set[bool | None] = set()
+        self._clocks: dict[str, Clock] = {}
         if "-" in paths:
             self._add(PipeSource(host, is_recording=not (host or follow), stated=stated))
         for path in paths:
@@ -82,6 +86,11 @@ class Sources:
         files = (file for folder in self._folders for file in files_in(folder))
         return [file for file in files if not (str(file) in self._by_name or str(file) in self._faults)]
 
+    def shown_zones(self) -> dict[str, int]:
+        """The zones of times that name none where the files show another one than is stated, each with its files."""
+        zones_ = (source.zone for source in self.all() if isinstance(source, FileSource))
+        return Counter(zone for zone in zones_ if zone != self._stated.zone)
+
     def open_new_files(self) -> None:
         """Open the log files that have appeared in the folders. A followed file was read before it was rotated away."""
         for folder in self._folders:
@@ -99,7 +108,7 @@ class Sources:
             source.close()
 
     def _tell_what_others_show(self) -> None:
-        """If the files name one cluster, lines that name none are of it; the same for the order of day and month."""
+        """If the files name one cluster, lines that name none are of it; the same for dates and zones."""
         files = [source for source in self.all() if isinstance(source, FileSource)]
         new = [file for file in files if file.name not in self._inspected]
         if not new:
@@ -108,11 +117,15 @@ class Sources:
         for file in new:
             self._clusters |= file.clusters()
             self._days_first.add(file.day_first())
+            if clock := file.clock(time_ns()):
+                self._clocks[file.name] = clock
         beside = min(self._clusters, default="") if len(self._clusters) == 1 else ""
         known = self._days_first - {None}
+        shown_zones = zones(self._clocks, may_compare=not self._follow and self._stated.zone == UTC_ZONE)
         for file in files:
             file.cluster_beside = beside
             file.day_first_beside = next(iter(known)) if len(known) == 1 else None
+            file.zone = shown_zones.get(file.name, self._stated.zone)
 
     def _is_history(self, file: Path) -> bool:
         """Whether a followed file was read before it got this name, or can't grow."""

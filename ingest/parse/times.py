@@ -1,7 +1,7 @@
 """Event times in envelopes and at the head of lines -> nanoseconds.
 
-A time that names no zone is one of the `zone` given by its IANA name; in the hour that a clock repeats when summer time
-ends, it is the earlier one.
+A time that names no zone is one of the `zone` given by its IANA name or its distance from UTC (`UTC-07:00`); in the
+hour that a clock repeats when summer time ends, it is the earlier one.
 
 Header formats: dmesg, syslog (RFC 3164, 5424), journalctl, absl/glog/klog, c10 (PyTorch's C++ logger), Python logging
 in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX, OpenMMLab, detectron2, Paddle,
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from calendar import month_abbr, timegm
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -205,8 +205,13 @@ def _in_utc(clock_ns: int | None, zone: str) -> int | None:
 def _offset_s(quarter: int, zone: str) -> int:
     """How far a zone's clock is ahead of UTC in a quarter of an hour of that clock; all changes are between two."""
     shown = datetime.fromtimestamp(quarter * (_QUARTER_NS // NS_PER_S), UTC)
-    offset = shown.replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    offset = shown.replace(tzinfo=_tzinfo(zone)).utcoffset()
     return int(offset.total_seconds()) if offset else 0
+
+
+def _tzinfo(zone: str) -> tzinfo | None:
+    is_distance = zone.startswith(("UTC+", "UTC-"))
+    return datetime.strptime(zone, "UTC%z").tzinfo if is_distance else ZoneInfo(zone)
 
 
 def _clock_ns(year: int, when: tuple[int, ...], fraction_ns: int = 0) -> int | None:

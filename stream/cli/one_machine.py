@@ -60,7 +60,7 @@ def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: b
             _print_match(rules, found, as_json)
     counted = f"{count(records, 'line')}, {matches} {'match' if matches == 1 else 'matches'}, {harmless} harmless"
     print_message(f"{counted}, {_dead_summary(dead_letters)}")
-    _tell_left_out(sources)
+    _tell_about(sources)
     return sources.faults()
 
 
@@ -85,14 +85,19 @@ def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: 
             )
     dead = f", {count(pipeline.dead, 'dead letter')}: see epicenter match" if pipeline.dead else ""
     print_message(count(len(incidents), "incident") + dead)
-    _tell_left_out(sources)
+    _tell_about(sources)
     return sources.faults()
 
 
-def _tell_left_out(sources: Sources) -> None:
+def _tell_about(sources: Sources) -> None:
+    """Print which files were left out, and which are read in another zone than the stated one."""
     if names := [safe(file.name) for file in sources.left_out()]:
         shown = ", ".join(names[:MAX_SHOWN_NAMES]) + ", …" * (len(names) > MAX_SHOWN_NAMES)
         print_message(f"{count(len(names), 'file')} left out, no log by name or first lines: {shown}")
+    for zone, files in sorted(sources.shown_zones().items()):
+        print_message(f"{count(files, 'file')} with times of {zone}, as the logs show")
+    for zone, files in sorted(sources.shown_zones().items()):
+        print_message(f"{count(files, 'file')} with times of {zone}, as the logs show")
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -122,7 +127,7 @@ def run_embedded(
     read = f"{count(reader.records, 'line')} read, {count(reader.dead, 'dead letter')}"
     print_message(f"{read}; store: {address_of(settings.store_dsn)}")
     if once:
-        _tell_left_out(sources)
+        _tell_about(sources)
     return sources.faults() if once else []
 
 

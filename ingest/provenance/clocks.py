@@ -1,0 +1,185 @@
+"""The zone of a file's clock where its times name none, from its own lines or from other files.
+
+A line shows it where its text states the same moment again, with a zone: the kernel's audit messages, containerd,
+Telegraf, exporters of Prometheus. A site's machines often keep local time, and its containers UTC. Then Slurm's log
+shows it where jobs begin and end some half hours earlier or later than their own logs do, and so do all logs of the
+machines together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from epicenter.ingest.parse.envelope import stated_time
+from epicenter.ingest.parse.times import time_at_head
+from epicenter.rules.model.records import Origin, Position, RawRecord
+from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
+
+_SAME_MOMENT: Final = re.compile(
+    r"\baudit\((?P<epoch>1\d{9})\.\d{3}:\d"
+    r"|(?<![\w-])(?P<iso>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
+)
+HEAD_LINES: Final = 200
+_QUARTER_S: Final = 900
+"""All zones are whole quarters of an hour from UTC."""
+
+_OF_JOB: Final = re.compile(
+    r"(?m)^(?P<head>[^\n]{10,80}?\b)(?:(?P<starts>Allocate|Started)|_job_complete:) JobId=(?P<job>\d{1,10})\b"
+)
+"""Slurm's controller starts and ends a job (src/slurmctld/node_scheduler.c, job_scheduler.c, job_mgr.c)."""
+
+_HALF_HOUR_S: Final = 1800
+"""Nearly all zones are whole half hours from UTC."""
+
+_FARTHEST_S: Final = 14 * 3600
+"""UTC+14, the farthest zone."""
+
+_APART_S: Final = 5
+"""A program states its time so shortly before syslog does."""
+
+_JOB_APART_S: Final = 120
+"""A job's first line comes so shortly after its start, its last one before its end."""
+
+_ENOUGH: Final = 2
+_ANOTHER_ZONE: Final = "UTC+00:15"
+
+
+class Clock(NamedTuple):
+    """The first and the last time in a file, in the zone that was given for times that name none.
+
+    `origin` is that of the file, by its path. `names_zone`: its times need none. `shown_zone` is the one that its lines
+    show, empty where none does. `starts_ns` and `ends_ns` are those of jobs, by Slurm's log.
+    """
+
+    first_ns: int
+    last_ns: int
+    origin: Origin
+    names_zone: bool
+    shown_zone: str = ""
+    starts_ns: Mapping[str, int] = MappingProxyType({})
+    ends_ns: Mapping[str, int] = MappingProxyType({})
+
+
+def clock_of(text: str, received_ns: int, origin: Origin, zone: str = UTC_ZONE) -> Clock | None:
+    """The clock of a file with these first and last lines; None if they state no time."""
+    lines = text.encode().split(b"\n")
+    first_ns, last_ns = (_first_time(end, received_ns, zone) for end in (lines, reversed(lines)))
+    if first_ns is None or last_ns is None:
+        return None
+    names_zone = _first_time(lines, received_ns, UTC_ZONE) == _first_time(lines, received_ns, _ANOTHER_ZONE)
+    shown_zone = "" if names_zone else _shown_zone(text, received_ns, zone)
+    starts_ns, ends_ns = _jobs(text, received_ns, zone) if origin.is_system else ({}, {})
+    return Clock(first_ns, last_ns, origin, names_zone, shown_zone, starts_ns, ends_ns)
+
+
+def zones(clocks: Mapping[str, Clock], may_compare: bool) -> dict[str, str]:
+    """The zone of the times that name none, for each file that shows it, and for each machine's log that doesn't.
+
+    Those keep the zone that the other machines show. Where none shows it, and one `may_compare` first and last times
+    that were read as UTC, these may show it.
+    """
+    found = {name: clock.shown_zone for name, clock in clocks.items() if clock.shown_zone}
+    machines = {name: clock for name, clock in clocks.items() if clock.origin.is_system and not clock.names_zone}
+    shown = {found[name] for name in machines if name in found}
+    if may_compare and not shown:
+        programs = [clock for clock in clocks.values() if not (clock.origin.is_system or clock.shown_zone)]
+        shown = {_zone_of_jobs(machines.values(), programs) or _zone_of_spans(machines.values(), programs)}
+    beside = shown.pop() if len(shown) == 1 else ""
+    return dict.fromkeys(machines, beside) | found if beside else found
+
+
+def _first_time(lines: Iterable[bytes], received_ns: int, zone: str) -> int | None:
+    records = (RawRecord(line, Position("", 0), received_ns, zone=zone) for line in islice(lines, HEAD_LINES))
+    return next((time_ns for record in records if (time_ns := stated_time(record)) is not None), None)
+
+
+def _shown_zone(text: str, received_ns: int, zone: str) -> str:
+    """The given zone if its clock is right, else the distance from UTC at which it is; empty if no lines show it."""
+    if _usual(_ahead_s(text, received_ns, zone), _QUARTER_S, _APART_S) == 0:
+        return zone
+    ahead_s = _usual(_ahead_s(text, received_ns, UTC_ZONE), _QUARTER_S, _APART_S)
+    return "" if ahead_s is None else _named(ahead_s)
+
+
+def _usual(ahead_s: Iterable[int], step_s: int, apart_s: int) -> int | None:
+    """What more than half of these distances are in whole steps, each but for `apart_s`; None if too few are.
+
+    Those that are no time zone's don't count.
+    """
+    near_s = ((distance_s, round(distance_s / step_s) * step_s) for distance_s in ahead_s)
+    counts = Counter(
+        whole_s
+        for distance_s, whole_s in near_s
+        if abs(distance_s - whole_s) <= apart_s and abs(whole_s) <= _FARTHEST_S
+    )
+    for whole_s, count in counts.most_common(1):
+        return whole_s if count >= _ENOUGH and count * 2 > counts.total() else None
+    return None
+
+
+def _ahead_s(text: str, received_ns: int, zone: str) -> Iterator[int]:
+    """How far the head of each line is ahead of the moment that its text states."""
+    for found in _SAME_MOMENT.finditer(text):
+        head = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+        head_ns = time_at_head(head, received_ns, zone)
+        if head_ns is None:
+            continue
+        stated_s = int(found["epoch"] or datetime.fromisoformat(found["iso"]).timestamp())
+        yield head_ns // NS_PER_S - stated_s
+
+
+def _jobs(text: str, received_ns: int, zone: str) -> tuple[dict[str, int], dict[str, int]]:
+    """When jobs first started and last ended, by the lines of Slurm's controller."""
+    starts_ns: dict[str, int] = {}
+    ends_ns: dict[str, int] = {}
+    for found in _OF_JOB.finditer(text):
+        time_ns = time_at_head(found["head"], received_ns, zone)
+        if time_ns is not None and found["starts"]:
+            starts_ns.setdefault(found["job"], time_ns)
+        elif time_ns is not None:
+            ends_ns[found["job"]] = time_ns
+    return starts_ns, ends_ns
+
+
+def _zone_of_jobs(machines: Iterable[Clock], programs: Iterable[Clock]) -> str:
+    """The zone in which Slurm starts and ends most jobs when their own logs begin and end; empty if there is none."""
+    first_ns: dict[str, int] = {}
+    last_ns: dict[str, int] = {}
+    for clock in programs:
+        job = clock.origin.job
+        first_ns[job] = min(clock.first_ns, first_ns.get(job, clock.first_ns))
+        last_ns[job] = max(clock.last_ns, last_ns.get(job, clock.last_ns))
+    pairs = [pair for clock in machines for pair in ((clock.starts_ns, first_ns), (clock.ends_ns, last_ns))]
+    ahead_ns = (of_slurm[job] - own[job] for of_slurm, own in pairs for job in of_slurm.keys() & own.keys())
+    ahead_s = _usual((ns // NS_PER_S for ns in ahead_ns), _HALF_HOUR_S, _JOB_APART_S)
+    return "" if ahead_s is None else _named(ahead_s)
+
+
+def _zone_of_spans(machines: Iterable[Clock], programs: Iterable[Clock]) -> str:
+    """The zone in which all logs of the machines begin and end with those of the programs; empty if there is none."""
+    if not (machines and programs):
+        return ""
+    begin_ns, end_ns = _span(machines)
+    other_begin_ns, other_end_ns = _span(programs)
+    half_hour_ns = _HALF_HOUR_S * NS_PER_S
+    halves = {round(ns / half_hour_ns) for ns in (begin_ns - other_begin_ns, end_ns - other_end_ns)}
+    is_apart = end_ns < other_begin_ns or other_end_ns < begin_ns
+    if len(halves) > 1 or not is_apart or other_end_ns - other_begin_ns < half_hour_ns:
+        return ""
+    return _named(halves.pop() * _HALF_HOUR_S)
+
+
+def _span(clocks: Iterable[Clock]) -> tuple[int, int]:
+    return min(clock.first_ns for clock in clocks), max(clock.last_ns for clock in clocks)
+
+
+def _named(ahead_s: int) -> str:
+    """A zone by its distance from UTC, as `UTC-07:00`."""
+    hours, minutes = divmod(abs(ahead_s) // 60, 60)
+    return f"{UTC_ZONE}{'-' if ahead_s < 0 else '+'}{hours:02}:{minutes:02}" if ahead_s else UTC_ZONE
