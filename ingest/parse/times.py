@@ -194,11 +194,13 @@ def _iso_ns(found: re.Match[str], zone: str) -> int | None:
     return clock_ns - sign * (int(offset[1:3]) * 3600 + int(offset[-2:]) * 60) * NS_PER_S
 
 
-def _in_utc(clock_ns: int | None, zone: str) -> int | None:
+def shown_in(clock_ns: int, zone: str) -> int:
     """The time when a clock of the zone shows what one in UTC shows at `clock_ns`."""
-    if clock_ns is None or zone == UTC_ZONE:
-        return clock_ns
-    return clock_ns - _offset_s(clock_ns // _QUARTER_NS, zone) * NS_PER_S
+    return clock_ns if zone == UTC_ZONE else clock_ns - _offset_s(clock_ns // _QUARTER_NS, zone) * NS_PER_S
+
+
+def _in_utc(clock_ns: int | None, zone: str) -> int | None:
+    return None if clock_ns is None else shown_in(clock_ns, zone)
 
 
 @lru_cache

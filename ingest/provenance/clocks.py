@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from epicenter.ingest.parse.envelope import stated_time
-from epicenter.ingest.parse.times import time_at_head
+from epicenter.ingest.parse.times import shown_in, time_at_head
 from epicenter.rules.model.records import Origin, Position, RawRecord
 from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
 
@@ -25,6 +25,7 @@ _SAME_MOMENT: Final = re.compile(
     r"\baudit\((?P<epoch>1\d{9})\.\d{3}:\d"
     r"|(?<![\w-])(?P<iso>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
 )
+_WRITTEN_ZONE: Final = re.compile(r"T\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|(?P<distance>[+-]\d\d:\d\d))")
 HEAD_LINES: Final = 200
 _QUARTER_S: Final = 900
 """All zones are whole quarters of an hour from UTC."""
@@ -46,6 +47,9 @@ _APART_S: Final = 5
 _JOB_APART_S: Final = 120
 """A job's first line comes so shortly after its start, its last one before its end."""
 
+_SLACK_NS: Final = 1800 * NS_PER_S
+"""A program may log for so long before and after the lines that were kept of machines."""
+
 _ENOUGH: Final = 2
 _ANOTHER_ZONE: Final = "UTC+00:15"
 
@@ -65,6 +69,10 @@ class Clock(NamedTuple):
     starts_ns: Mapping[str, int] = MappingProxyType({})
     ends_ns: Mapping[str, int] = MappingProxyType({})
 
+    def span_ns(self, zone: str) -> tuple[int, int]:
+        """The first and the last time if those that name no zone are of this one, not of UTC."""
+        return self[:2] if self.names_zone else (shown_in(self.first_ns, zone), shown_in(self.last_ns, zone))
+
 
 def clock_of(text: str, received_ns: int, origin: Origin, zone: str = UTC_ZONE) -> Clock | None:
     """The clock of a file with these first and last lines; None if they state no time."""
@@ -73,30 +81,58 @@ def clock_of(text: str, received_ns: int, origin: Origin, zone: str = UTC_ZONE) 
     if first_ns is None or last_ns is None:
         return None
     names_zone = _first_time(lines, received_ns, UTC_ZONE) == _first_time(lines, received_ns, _ANOTHER_ZONE)
-    shown_zone = "" if names_zone else _shown_zone(text, received_ns, zone)
+    shown_zone = _written_zone(text) if names_zone else _shown_zone(text, received_ns, zone)
     starts_ns, ends_ns = _jobs(text, received_ns, zone) if origin.is_system else ({}, {})
     return Clock(first_ns, last_ns, origin, names_zone, shown_zone, starts_ns, ends_ns)
 
 
 def zones(clocks: Mapping[str, Clock], may_compare: bool) -> dict[str, str]:
-    """The zone of the times that name none, for each file that shows it, and for each machine's log that doesn't.
+    """The zone of the times that name none, for each file that shows it, and for others that keep that of the machines.
 
-    Those keep the zone that the other machines show. Where none shows it, and one `may_compare` first and last times
-    that were read as UTC, these may show it.
+    These are the logs of machines, if no two show different zones. If one `may_compare` first and last times that were
+    read as UTC, these may show the zone of the machines, and that a program keeps it too.
     """
     found = {name: clock.shown_zone for name, clock in clocks.items() if clock.shown_zone}
-    machines = {name: clock for name, clock in clocks.items() if clock.origin.is_system and not clock.names_zone}
+    machines = {name: clock for name, clock in clocks.items() if clock.origin.is_system}
+    programs = {name: clock for name, clock in clocks.items() if not (clock.origin.is_system or clock.shown_zone)}
     shown = {found[name] for name in machines if name in found}
     if may_compare and not shown:
-        programs = [clock for clock in clocks.values() if not (clock.origin.is_system or clock.shown_zone)]
-        shown = {_zone_of_jobs(machines.values(), programs) or _zone_of_spans(machines.values(), programs)}
-    beside = shown.pop() if len(shown) == 1 else ""
-    return dict.fromkeys(machines, beside) | found if beside else found
+        open_ = [clock for clock in machines.values() if not clock.names_zone]
+        shown = {_zone_of_jobs(open_, programs.values()) or _zone_of_spans(open_, programs.values())}
+    zone = shown.pop() if len(shown) == 1 else ""
+    if not zone:
+        return found
+    local = _local(programs, list(machines.values()), zone) if may_compare else ()
+    return dict.fromkeys([*machines, *local], zone) | found
+
+
+def _local(programs: Mapping[str, Clock], machines: list[Clock], zone: str) -> Iterable[str]:
+    """The programs whose logs begin and end within those of the machines in the machines' zone, but not in UTC.
+
+    Those that do in both are like the others, if these agree.
+    """
+    spans = [clock.span_ns(zone) for clock in machines]
+    begin_ns, end_ns = min(first for first, _ in spans) - _SLACK_NS, max(last for _, last in spans) + _SLACK_NS
+
+    def fits(first_ns: int, last_ns: int) -> bool:
+        return begin_ns <= first_ns and last_ns <= end_ns
+
+    open_ = {name: clock for name, clock in programs.items() if not clock.names_zone}
+    in_zone = {name for name, clock in open_.items() if fits(*clock.span_ns(zone))}
+    in_utc = {name for name, clock in open_.items() if fits(*clock[:2])}
+    return in_zone if in_zone - in_utc and not in_utc - in_zone else in_zone - in_utc
 
 
 def _first_time(lines: Iterable[bytes], received_ns: int, zone: str) -> int | None:
     records = (RawRecord(line, Position("", 0), received_ns, zone=zone) for line in islice(lines, HEAD_LINES))
     return next((time_ns for record in records if (time_ns := stated_time(record)) is not None), None)
+
+
+def _written_zone(text: str) -> str:
+    """The zone that the first time of a file names as a distance from UTC; empty if it doesn't."""
+    found = _WRITTEN_ZONE.search(text)
+    distance = found and found["distance"]
+    return f"{UTC_ZONE}{distance}" if distance and distance[1:] != "00:00" else ""
 
 
 def _shown_zone(text: str, received_ns: int, zone: str) -> str:

@@ -75,6 +75,7 @@ class JobProgress(msgspec.Struct):
     `span_gaps_ns` and `span_paces_ns` are gaps and paces of spans (`SPAN_NS`); the newest, not yet complete, has
     `open_span_steps` in `open_span_ns`. The newest gap, of `open_gap_ns`, began after step `open_gap_from` and has all
     steps of the report that ends it, as buffered output comes in bursts: it joins a span once the next report begins.
+    Lines of progress that state no time may be as late as `may_advance_until_ns`.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -127,6 +128,7 @@ class JobProgress(msgspec.Struct):
     open_span_steps: int = 0
     open_gap_ns: int = 0
     open_gap_from: int = 0
+    may_advance_until_ns: int = 0
 
     @property
     def last_step(self) -> int | None:
@@ -168,6 +170,10 @@ class JobProgress(msgspec.Struct):
         self.has_ended = self.has_finished = self.is_stalled = False
         self.is_saved_early = self.is_saved_early and step <= self.written_saved_step
         return True
+
+    def may_advance(self, until_ns: int) -> None:
+        """Record that steps of unknown times came before this time."""
+        self.may_advance_until_ns = max(self.may_advance_until_ns, until_ns)
 
     def end(self, is_finished: bool) -> None:
         """Record that the job has ended, complete (`is_finished`) or not."""
@@ -261,7 +267,7 @@ class JobProgress(msgspec.Struct):
         """When the job will count as stopped without another step; None if its pace is unknown or it has ended."""
         if self.pace_ns is None or self.has_ended or self.is_stalled:
             return None
-        return self.last_step_ns + self.patience_ns()
+        return max(self.last_step_ns, self.may_advance_until_ns) + self.patience_ns()
 
     @property
     def next_expected_ns(self) -> int:

@@ -56,6 +56,7 @@ from epicenter.rules.model.heartbeats import (
     Heartbeat,
     LastStep,
     LineCut,
+    MayAdvance,
     NodeCount,
     PhaseBegan,
     Step,
@@ -257,6 +258,8 @@ class LivenessWatch(Declared):
             self._place(key, watch, heartbeat)
         elif type(heartbeat) is PhaseBegan:
             watch.begin_phase(heartbeat)
+        elif type(heartbeat) is MayAdvance:
+            watch.progress.may_advance(heartbeat.until_ns)
         elif type(heartbeat) is CheckpointSaved:
             watch.progress.save(heartbeat.step, heartbeat.event_time_ns)
         elif type(heartbeat) is LastStep:

@@ -14,6 +14,7 @@ from epicenter.rules.model.heartbeats import (
     Heartbeat,
     LastStep,
     LineCut,
+    MayAdvance,
     NodeCount,
     PhaseBegan,
     Step,
@@ -27,13 +28,14 @@ _NODES: Final = "nodes"
 _CUT: Final = "cut"
 _PROGRESS: Final = "progress"
 _LAST: Final = "last"
+_UNTIL: Final = "until"
 
 
 class FlatHeartbeat(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One heartbeat. Unused columns are None, an empty `phase` or a `world_size` of 0.
 
-    `phase` is what began, or `progress`, `cut`, `last` or `nodes`; with the last of these, `world_size` counts nodes.
-    `saved_step` is also the step that is the `last`.
+    `phase` is what began, or `progress`, `until`, `cut`, `last` or `nodes`; with the last of these, `world_size` counts
+    nodes. `saved_step` is also the step that is the `last`, `compute_ns` also the time of `until`.
     """
 
     event_time_ns: int
@@ -79,6 +81,8 @@ def facts_of(heartbeat: Heartbeat) -> Facts:
         return None, None, heartbeat.phase, 0, None, None
     if type(heartbeat) is Advanced:
         return None, None, _PROGRESS, 0, None, None
+    if type(heartbeat) is MayAdvance:
+        return None, None, _UNTIL, 0, None, heartbeat.until_ns
     if type(heartbeat) is CheckpointSaved:
         return None, None, CHECKPOINT, 0, heartbeat.step, None
     if type(heartbeat) is LastStep:
@@ -107,6 +111,8 @@ def unflattened(flat: FlatHeartbeat) -> Heartbeat:
 def _of_phase(flat: FlatHeartbeat, who: tuple[int, str, str, str]) -> Heartbeat:
     if flat.phase == _PROGRESS:
         return Advanced(*who, source=flat.source)
+    if flat.phase == _UNTIL and flat.compute_ns is not None:
+        return MayAdvance(*who, flat.compute_ns, source=flat.source)
     if flat.phase == _CUT:
         return LineCut(*who, flat.rank, source=flat.source)
     if flat.phase == _NODES and flat.world_size:

@@ -69,6 +69,13 @@ class Advanced(_At, frozen=True, gc=False):
 
 
 @final
+class MayAdvance(_At, frozen=True, gc=False):
+    """Lines of progress follow that state no time: they were written before the next line that does, at `until_ns`."""
+
+    until_ns: int
+
+
+@final
 class PhaseBegan(_At, frozen=True, gc=False):
     """The job begins or ends something that takes longer than a step: checkpoint, evaluation, compile, startup."""
 
@@ -111,4 +118,6 @@ class LineCut(_At, frozen=True, gc=False):
     rank: int | None = None
 
 
-Heartbeat = Alive | Step | Advanced | PhaseBegan | WorldSize | NodeCount | CheckpointSaved | LastStep | LineCut
+Heartbeat = (
+    Alive | Step | Advanced | MayAdvance | PhaseBegan | WorldSize | NodeCount | CheckpointSaved | LastStep | LineCut
+)

@@ -96,8 +96,6 @@ def _tell_about(sources: Sources) -> None:
         print_message(f"{count(len(names), 'file')} left out, no log by name or first lines: {shown}")
     for zone, files in sorted(sources.shown_zones().items()):
         print_message(f"{count(files, 'file')} with times of {zone}, as the logs show")
-    for zone, files in sorted(sources.shown_zones().items()):
-        print_message(f"{count(files, 'file')} with times of {zone}, as the logs show")
 
 
 def _verdict_line(verdict: Verdict) -> str:

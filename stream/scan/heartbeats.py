@@ -14,6 +14,7 @@ from epicenter.rules.model.heartbeats import (
     Heartbeat,
     LastStep,
     LineCut,
+    MayAdvance,
     NodeCount,
     PhaseBegan,
     Step,
@@ -43,6 +44,10 @@ class Heartbeats:
         """The line reports progress without a step."""
         self._add(event, NS_PER_S, Advanced)
         self.add_alive(event)
+
+    def add_until(self, event: LogEvent, until_ns: int) -> None:
+        """The line reports progress at an unknown time before this one."""
+        self._add(event, NS_PER_S, MayAdvance, until_ns)
 
     def add_phase(self, event: LogEvent, phase: str) -> None:
         """The line reports that a phase longer than a step begins or ends."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, islice
@@ -58,6 +58,7 @@ class LineTimes:
         self._seen = 0
         self._believed_ns = timed.time_ns if timed else 0
         self._doubts_left = MAX_DOUBTS
+        self._next: tuple[int, Timed | None] = (-1, None)
         self._looks_far_back = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
@@ -112,6 +113,17 @@ class LineTimes:
         if after := self._after(number):
             return after.time_ns
         return END_NS if not is_known(event.event_time_ns) or self._end_of_search(number) == len(self.batch) else 0
+
+    def next_ns(self, number: int, event: LogEvent) -> int:
+        """The time of the next timed line, however far, after an untimed line of a recording; 0 if there is none."""
+        if event.has_own_time or not self.batch.is_recorded:
+            return 0
+        if self._next[0] <= number:
+            later = islice(self._may_be_timed, bisect_right(self._may_be_timed, number), None)
+            timed_lines = ((other, timed) for other in later if (timed := self._timed_line(other)))
+            self._next = next(timed_lines, (len(self.batch), None))
+        timed = self._next[1]
+        return timed.time_ns if timed else 0
 
     def is_wild(self, number: int, time_ns: int) -> bool:
         """Whether the writer's lines before and after it agree that its time is wrong: no zone explains it."""

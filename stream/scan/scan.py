@@ -172,6 +172,8 @@ class BatchScanner:
             for hit in record.hits:
                 if not (evaluates and hit.rule.spec.role == "progress"):
                     _record_heartbeat(heartbeats, event, hit)
+                    if hit.rule.spec.role == "progress" and (until_ns := times.next_ns(record.number, event)):
+                        heartbeats.add_until(event, until_ns)
                 if hit.rule.spec.role == "placement":
                     scanned.rank_placements += placements_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:

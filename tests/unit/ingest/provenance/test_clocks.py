@@ -143,3 +143,39 @@ def test_slurm_shows_its_zone_by_the_begin_and_end_of_jobs(tmp_path: Path) -> No
 def test_one_job_that_begins_a_half_hour_late_shows_nothing(tmp_path: Path) -> None:
     texts = {"slurmctld.log": _slurm(0, "4711", -30, 45), "slurm-4711.out": _steps(0, range(40))}
     assert _zones(tmp_path, texts) == {}
+
+
+def _rfc3339(ahead_h: float, zone: str) -> str:
+    return "".join(
+        f"{_clock(minute, ahead_h, '%Y-%m-%dT%H:%M:%S')}{zone} n1 CRON[7]: (root) CMD (true)\n" for minute in MINUTES
+    )
+
+
+def test_a_program_that_can_only_have_run_with_the_machines_keeps_their_zone(tmp_path: Path) -> None:
+    texts = {"n1/syslog": _rfc3339(-7, "-07:00"), "7.log": _steps(-7), "8.log": _steps(), "9.log": _containerd(0)}
+    found = _zones(tmp_path, texts)
+    assert found == {"n1/syslog": "UTC-07:00", "7.log": "UTC-07:00"}
+
+
+def test_a_program_that_fits_both_zones_is_like_the_others(tmp_path: Path) -> None:
+    texts = {"n1/syslog": _rfc3339(1, "+01:00"), "7.log": _steps(1), "8.log": _steps(1, range(-25, 20, 5))}
+    (local := tmp_path / "local").mkdir()
+    assert _zones(local, texts) == dict.fromkeys(texts, "UTC+01:00")
+    (mixed := tmp_path / "mixed").mkdir()
+    assert _zones(mixed, texts | {"9.log": _steps()}) == dict.fromkeys(["n1/syslog", "7.log"], "UTC+01:00")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(_steps(-7, range(-60, 20, 5)), id="ran-before"),
+        pytest.param(_steps(-7, range(20, 120, 5)), id="ran-after"),
+        pytest.param(_steps(3), id="in-another-zone"),
+    ],
+)
+def test_a_program_that_ran_at_another_time_does_not(tmp_path: Path, program: str) -> None:
+    assert _zones(tmp_path, {"n1/syslog": _rfc3339(-7, "-07:00"), "7.log": program}) == {"n1/syslog": "UTC-07:00"}
+
+
+def test_machines_that_write_utc_move_no_program(tmp_path: Path) -> None:
+    assert _zones(tmp_path, {"n1/syslog": _rfc3339(0, "+00:00"), "7.log": _steps(-7)}) == {}

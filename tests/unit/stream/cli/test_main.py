@@ -314,6 +314,15 @@ def test_files_that_are_no_logs_are_counted(
     assert "2 files left out, no log by name or first lines: model.pt, truth.json\n" in err
 
 
+def test_the_zone_that_logs_show_is_told(tmp_path: Path, run: Any) -> None:
+    lines = (
+        f'Mar  2 02:{minute:02}:08 n1 containerd[9]: time="2026-03-02T09:{minute:02}:07Z"\n' for minute in range(3)
+    )
+    (tmp_path / "messages").write_text("".join(lines))
+    code, _, err = run("replay", tmp_path)
+    assert (code, err.splitlines()[-1]) == (0, "1 file with times of UTC-07:00, as the logs show")
+
+
 @pytest.mark.parametrize("command", ["match", "replay", "triage", "run --once"])
 @pytest.mark.parametrize(("files", "expected"), NO_LOG.values(), ids=NO_LOG)
 def test_exit_66_and_a_sentence_when_no_line_can_be_read(

@@ -20,13 +20,17 @@ TIMED_AT = (0, 40, 2 * FAR)
 LINES = [f"{iso(number)} x" if number in TIMED_AT else PLAIN for number in range(4 * FAR)]
 
 
-def times_of(numbers: list[int], is_one_text: bool, lines: Sequence[str] = LINES) -> list[int]:
+def line_times_of(lines: Sequence[str], is_one_text: bool = False) -> tuple[LineTimes, Batch]:
     values = [line.encode() for line in lines]
     given = TextLines(b"\n".join([*values, b""])) if is_one_text else values
     count = len(values)
     origin = Origin(head_time_ns=START_NS)
     batch = Batch("a.log", given, [None] * count, [2 * START_NS] * count, range(count), True, True, origin, True)
-    times = LineTimes(batch, None)
+    return LineTimes(batch, None), batch
+
+
+def times_of(numbers: list[int], is_one_text: bool, lines: Sequence[str] = LINES) -> list[int]:
+    times, batch = line_times_of(lines, is_one_text)
     return [times.with_time(parse(batch.record(number), "c"), number).event.event_time_ns for number in numbers]
 
 
@@ -35,6 +39,13 @@ def test_a_line_has_the_time_of_the_nearest_timed_line_however_far_back(is_one_t
     numbers = [1, 39, 41, FAR, 2 * FAR - 1, 2 * FAR + 1, 3 * FAR, 4 * FAR - 1]
     nearest = [max(timed for timed in TIMED_AT if timed <= number) for number in numbers]
     assert times_of(numbers, is_one_text) == [stated_time(record(LINES[timed].encode())) for timed in nearest]
+
+
+def test_an_untimed_line_comes_before_the_next_timed_one_however_far_on() -> None:
+    times, batch = line_times_of(LINES)
+    events = [parse(batch.record(number), "c").event for number in range(len(LINES))]
+    found = [times.next_ns(number, events[number]) for number in (1, 39, 40, 41, 2 * FAR - 1, 2 * FAR + 1)]
+    assert found == [at(40), at(40), 0, at(2 * FAR), at(2 * FAR), 0]
 
 
 def test_only_lines_that_may_state_a_time_are_parsed_while_looking_back(monkeypatch: pytest.MonkeyPatch) -> None:

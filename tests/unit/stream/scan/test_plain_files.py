@@ -207,3 +207,30 @@ def test_lines_without_a_time_are_in_the_order_of_their_file(tmp_path: Path) -> 
     fallen, failed = "[   12.000000] " + XID.partition("] ")[2], "[   13.000000] EXT4-fs error (device sda1): x: y\n"
     (incident,) = incidents_of(tmp_path, {"dmesg.txt": fallen + failed})
     assert incident.root_cause.failure_class == "xid-79"
+
+
+def _trainer(timed_s: list[int], until_s: int) -> str:
+    """A Trainer's log, which shows no time at its steps, with a line of its data loader at these seconds."""
+    bars = [
+        f" 10%|█         | {step}/9000 [{step * 3 // 60:02}:{step * 3 % 60:02}<9:09:25,  3.00s/it]\n"
+        for step in range(until_s // 3)
+    ]
+    for second in reversed(timed_s):
+        clock = f"2026-03-02 09:{second // 60:02}:{second % 60:02},346"
+        bars.insert(second // 3, f"{clock} INFO data.decode: sample {second}: cannot decode, skipped\n")
+    return "".join(bars)
+
+
+NODE = "".join(f"2026-03-02T09:{minute:02}:07Z n1 CRON[7]: (root) CMD (true)\n" for minute in range(60))
+
+
+def test_steps_without_times_may_be_as_late_as_the_next_time_of_their_log(tmp_path: Path) -> None:
+    often = list(range(0, 600, 60))
+    texts = {"n1/syslog": NODE, "n1/slurm-7881.out": _trainer([*often, 3000, 3060, 3120, 3180, 3240], 3300)}
+    assert incidents_of(tmp_path, texts) == []
+
+
+def test_steps_without_times_after_the_last_one_of_their_log_are_not_later(tmp_path: Path) -> None:
+    texts = {"n1/syslog": NODE, "n1/slurm-7881.out": _trainer(list(range(0, 600, 60)), 900)}
+    (found,) = incidents_of(tmp_path, texts)
+    assert found.root_cause.failure_class == "hang"
