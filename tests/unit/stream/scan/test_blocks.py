@@ -226,6 +226,7 @@ IN_MODULE = [
     "    import apex",
     "ModuleNotFoundError: No module named 'apex'",
 ]
+REFUSED = "Error in preprocessing prompt inputs"
 PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 12%]"
 
 
@@ -258,6 +259,10 @@ PASSED = "tests/test_ops.py::test_attention[bf16] PASSED                     [ 1
         pytest.param(
             ["ERROR:opentelemetry.sdk._shared_internal:Exception while exporting Metric.", *IN_READ, CONNECTION_RESET],
             id="telemetry",
+        ),
+        pytest.param(
+            [f"(APIServer pid=3210) ERROR 03-02 09:00:53 [serving.py:323] {line}" for line in [REFUSED, *IN_READ, OOM]],
+            id="request",
         ),
         pytest.param(
             [">>> sample: The server printed", FRAMES[0], '  File "app.py", line 12, in <module>', CONNECTION_RESET],
