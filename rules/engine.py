@@ -483,6 +483,8 @@ class Engine:
         self._record_progress()
         if heartbeat.source not in CONTROLLERS:
             self._on_placement(heartbeat.cluster, heartbeat.node, heartbeat.job, heartbeat.event_time_ns)
+        if heartbeat.source == "worker":
+            self._state.lifecycle.correlator.placement.record_log(heartbeat.cluster, heartbeat.job)
         if type(heartbeat) is Step or type(heartbeat) is Advanced:
             self._on_progress(heartbeat)
         else:

@@ -38,7 +38,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     is_about_another = not pod or signal.source == EVENTS
     pod = pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]
     job = signal.job or (pod and _job_of_pod(signal, pod, placement, is_about_another))
-    if (job := placement.pods.job_called(signal.cluster, job)) != signal.job:
+    if (job := placement.job_called(signal.cluster, job)) != signal.job:
         signal = msgspec.structs.replace(signal, job=job)
     node, rank = _named_node(signal, placement), signal.rank
     if pod and not node:

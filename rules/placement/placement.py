@@ -57,7 +57,7 @@ class JobPlaces(msgspec.Struct):
     `ended_ns` is when a line reported its end, 0 if none did. `listed_ns_by_node` are the nodes that a list of the
     job's hosts names. For each rank, and for the world size, it has the newest `MAX_KEPT_VERSIONS` versions, oldest
     first. It has the newest `MAX_KEPT_PIDS` process ids of each node. `node_by_reporter` is where each rank reports
-    steps, empty if from several nodes: then it is a local rank.
+    steps, empty if from several nodes: then it is a local rank. `has_logged`: its workers have.
     """
 
     last_ns: int = 0
@@ -71,6 +71,7 @@ class JobPlaces(msgspec.Struct):
     pids_by_node: dict[str, dict[int, None]] = {}
     node_by_index: dict[int, str] = {}
     node_by_reporter: dict[int, str] = {}
+    has_logged: bool = False
 
     def record(self, rank_placement: RankPlacement, node: str) -> None:
         """Record where a rank runs, or a world size. Communicators of only some ranks are ignored."""
@@ -289,6 +290,20 @@ class Placement(msgspec.Struct):
         """The known job whose replica the pod is by its name; the longest name of several, empty if there is none."""
         names = (pod[:end] for end in reversed(ends_of_job_names(pod)))
         return next((name for name in names if f"{cluster}/{name}" in self.by_job), "")
+
+    def record_log(self, cluster: str, job: str) -> None:
+        """Record that workers of a known job log under this name."""
+        if places := self.by_job.get(f"{cluster}/{job}"):
+            places.has_logged = True
+
+    def job_called(self, cluster: str, name: str) -> str:
+        """The job by a name of it: the name of its pods if its workers log under that alone, else the other one."""
+        of_pods, job = self.pods.names_of(cluster, name)
+        return of_pods if self._has_logged(cluster, of_pods) and not self._has_logged(cluster, job) else job
+
+    def _has_logged(self, cluster: str, job: str) -> bool:
+        places = self.by_job.get(f"{cluster}/{job}")
+        return places is not None and places.has_logged
 
     def pids_of(self, cluster: str, job: str, node: str) -> Collection[int]:
         """The process ids that the job's ranks on the node printed."""

@@ -22,12 +22,13 @@ _OF_A_REPLICA = re.compile(
 class Pods(msgspec.Struct):
     """Jobs and nodes by `cluster/pod`; the pod without lines for the longest time is forgotten first.
 
-    `assigned_node_by_pod` is where the scheduler put pods, which may never log. `job_by_name` has the jobs that call
-    themselves otherwise than the controller that names their pods, by `cluster/name`.
+    `assigned_node_by_pod` is where the scheduler put pods, which may never log. `job_by_name` has the jobs that have
+    another name than their pods, by `cluster/name`, and `name_by_job` is the reverse.
     """
 
     job_by_pod: dict[str, str] = {}
     job_by_name: dict[str, str] = {}
+    name_by_job: dict[str, str] = {}
     node_by_pod: dict[str, str] = {}
     assigned_node_by_pod: dict[str, str] = {}
 
@@ -39,10 +40,7 @@ class Pods(msgspec.Struct):
         if node:
             self.node_by_pod[key] = node
         if job and (name := job_in_name(pod)) != job:
-            self.job_by_name.pop(f"{cluster}/{name}", None)
-            self.job_by_name[f"{cluster}/{name}"] = job
-            if len(self.job_by_name) > MAX_KEPT_PODS:
-                del self.job_by_name[next(iter(self.job_by_name))]
+            self._name(cluster, name, job)
         if len(self.job_by_pod) > MAX_KEPT_PODS:
             oldest = next(iter(self.job_by_pod))
             del self.job_by_pod[oldest]
@@ -64,13 +62,22 @@ class Pods(msgspec.Struct):
         """The job of a pod; empty if unknown."""
         return self.job_by_pod.get(f"{cluster}/{pod}", "")
 
-    def job_called(self, cluster: str, name: str) -> str:
-        """The job by the name that a controller gives it: the newest whose pods are named so, else that of the name."""
-        return self.job_by_name.get(f"{cluster}/{name}", name)
+    def names_of(self, cluster: str, name: str) -> tuple[str, str]:
+        """Both names of a job by one of them: that of its pods, and that of their labels or lines; often the same."""
+        if job := self.job_by_name.get(f"{cluster}/{name}"):
+            return name, job
+        return self.name_by_job.get(f"{cluster}/{name}", name), name
 
     def node_of(self, cluster: str, pod: str) -> str:
         """The node of a pod; empty if unknown."""
         return self.node_by_pod.get(f"{cluster}/{pod}", "")
+
+    def _name(self, cluster: str, name: str, job: str) -> None:
+        for known, key, value in ((self.job_by_name, name, job), (self.name_by_job, job, name)):
+            known.pop(f"{cluster}/{key}", None)
+            known[f"{cluster}/{key}"] = value
+            if len(known) > MAX_KEPT_PODS:
+                del known[next(iter(known))]
 
 
 def job_in_name(pod: str) -> str:

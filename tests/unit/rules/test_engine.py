@@ -376,3 +376,13 @@ def test_a_pod_that_can_t_start_places_no_job_on_its_node(engine: Engine, rule: 
     engine.add([a_match(rule, 10, "n1", "B")], [alive(0, "A", "n1"), alive(0, "B", "n2")])
     engine.advance(at(10))
     assert engine.jobs_of(a_match("nfs.not_responding", 20, "n1", source="kernel")) == jobs
+
+
+def test_an_eviction_of_a_pod_whose_label_no_log_has_is_the_cause_of_what_its_job_reports(engine: Engine) -> None:
+    pod = "long-ctx-worker-0"
+    workers = (*steps(20, "long-ctx"), *(alive(second, "long-ctx", "n2") for second in range(0, 100, 10)))
+    labelled = RankPlacement(at(100), "default", "run-1ff09c", "n2", pod=pod)
+    eviction = a_match("k8s.evicted", 100, "n2", "run-1ff09c", source="kubernetes", pod=pod)
+    engine.add([eviction, a_timeout(700, "n1", "long-ctx", 0)], workers, [labelled])
+    (found,) = engine.flush()
+    assert (found.failure_class, found.root_cause.node, found.jobs) == ("k8s-evicted", "n2", ("long-ctx",))

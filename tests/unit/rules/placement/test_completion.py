@@ -31,6 +31,18 @@ def test_what_a_controller_logs_about_a_job_by_the_name_of_its_pods_is_about_the
     assert completed(a_signal("finished", 5, "", job="other"), placement).job == "other"
 
 
+def test_an_id_that_only_an_event_s_label_has_is_the_job_that_logs_under_the_name_of_its_pods() -> None:
+    placement = Placement()
+    placement.observe("default", "n1", "long-ctx", at(0))
+    placement.record_log("default", "long-ctx")
+    placement.record(RankPlacement(at(1), "default", "run-1ff09c", "n1", pod="long-ctx-worker-0"))
+    event = a_signal("k8s-evicted", 5, "n1", job="run-1ff09c", source="kubernetes")
+    assert completed(event, placement, "long-ctx-worker-0").job == "long-ctx"
+    assert completed(a_signal("nccl-timeout", 5, "n1", job="long-ctx"), placement).job == "long-ctx"
+    placement.record_log("default", "run-1ff09c")
+    assert completed(event, placement, "long-ctx-worker-0").job == "run-1ff09c"
+
+
 @pytest.mark.parametrize(
     ("known", "pod", "job"),
     [
