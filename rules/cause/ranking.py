@@ -37,6 +37,7 @@ REPEATED_WITHIN_NS = NS_PER_S
 AFTERWARDS_NS = 120 * NS_PER_S
 _STANDSTILL = ("hang", "straggler")
 MAX_EFFECTS = 3
+_BLAMED_BY_OTHERS = (ReasonKind.AWAITED, ReasonKind.NAMED_BY_PEERS)
 _RULED_OUT = (ReasonKind.SURVIVED, ReasonKind.CLEARED)
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 Between = Callable[[str, str], Sequence[EdgeSpec]]
@@ -317,17 +318,28 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
 def _weigh_afterwards(candidates: Sequence[Candidate]) -> None:
     """What a kernel reports long after the job's own errors, and what explains none of them, is another matter.
 
-    So is what explains only why the job has stopped: it had failed by then.
+    So is what explains only why the job has stopped: it had failed by then. So is what a kernel reports while the
+    scheduler ends a job that had failed, unless others blame its node, whose clock may be ahead.
     """
     failed = [candidate.signal for candidate in candidates if not candidate.is_idle and _is_of_a_job(candidate.signal)]
     first_ns = min((signal.event_time_ns for signal in failed), default=END_NS)
+    ended_ns = [candidate.signal.event_time_ns for candidate in candidates if _is_a_cancellation(candidate.signal)]
     for candidate in candidates:
         signal = candidate.signal
-        is_late = signal.source == "kernel" and signal.onset_ns > first_ns + AFTERWARDS_NS
+        if signal.source != "kernel" or candidate.is_idle:
+            continue
         explained = {effect.failure_class for effect in candidate.explains}
-        if is_late and not candidate.is_idle and explained.issubset(_STANDSTILL):
+        is_late = signal.onset_ns > first_ns + AFTERWARDS_NS and explained.issubset(_STANDSTILL)
+        since_ns = (signal.onset_ns - end_ns for end_ns in ended_ns if end_ns > first_ns)
+        is_at_the_end = any(CLOCK_SKEW_NS < lag_ns <= AFTERWARDS_NS for lag_ns in since_ns)
+        is_blamed = any(reason.kind in _BLAMED_BY_OTHERS for reason in candidate.reasons)
+        if is_late or (is_at_the_end and not is_blamed):
             candidate.is_idle = True
             candidate.weigh(ReasonKind.AFTERWARDS)
+
+
+def _is_a_cancellation(signal: Signal) -> bool:
+    return signal.failure_class == "slurm-cancelled" and signal.role == "teardown"
 
 
 def _is_of_a_job(signal: Signal) -> bool:

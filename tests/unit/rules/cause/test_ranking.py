@@ -101,6 +101,30 @@ def test_what_a_kernel_reports_after_a_job_s_error_is_not_why_the_job_has_stoppe
     assert ReasonKind.AFTERWARDS in [reason.kind for reason in of_later.reasons]
 
 
+@pytest.mark.parametrize(
+    ("failed_s", "ended_s", "expected"),
+    [
+        pytest.param(100, 101, True, id="after-the-end"),
+        pytest.param(100, 106, False, id="clocks-differ"),
+        pytest.param(102, 101, False, id="cancelled-before-it-failed"),
+    ],
+)
+def test_what_a_kernel_reports_while_slurm_ends_a_failed_job_is_not_its_cause(
+    failed_s: float, ended_s: float, expected: bool
+) -> None:
+    late = a_signal("lustre-error", 110, "n2", **XID)
+    found = ranked(
+        a_signal("sigabrt", failed_s, "n1", "A"),
+        a_signal("slurm-cancelled", ended_s, "n1", "A", role="teardown", severity="warning"),
+        late,
+        a_signal("slurm-exit-nonzero", 112, "n2", "A"),
+    )
+    (of_late,) = [candidate for candidate in found if candidate.signal is late]
+    assert of_late.explains
+    assert (ReasonKind.AFTERWARDS in [reason.kind for reason in of_late.reasons]) is expected
+    assert (found[0].signal is late) is not expected
+
+
 @pytest.mark.parametrize(("log", "expected"), [("", True), ("train.log", False)])
 def test_within_one_log_a_later_line_is_no_cause(log: str, expected: bool) -> None:
     killed = a_signal("sigkill", 103, "n1", "A", log=log)
