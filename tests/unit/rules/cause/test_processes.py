@@ -103,7 +103,9 @@ def test_a_process_of_a_login_session_is_foreign_where_slurm_runs_the_jobs(
 
 
 @pytest.mark.parametrize(
-    ("jobs", "is_foreign"), [({"A"}, True), ({"99"}, False), (set(), False)], ids=["another", "this", "none"]
+    ("jobs", "is_foreign"),
+    [({"A"}, True), ({"99"}, False), ({"90_4"}, False), ({"90_4", "99"}, False), (set(), False)],
+    ids=["another", "this", "array-task", "this-and-an-array-task", "none"],
 )
 def test_a_process_in_the_cgroup_of_a_job_is_foreign_where_others_are_known(jobs: set[str], is_foreign: bool) -> None:
     killed = of_kernel("cgroup-oom-kill", "python3", cgroup="/slurm/uid_1000/job_99/step_0")
