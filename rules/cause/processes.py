@@ -53,7 +53,7 @@ _SESSION: Final = "/user.slice/"
 
 _SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
 _ARRAY_TASK: Final = re.compile(r"\d{1,10}_\d{1,6}")
-"""Its files have this name, its cgroup a job id of its own (Slurm, job_array.html)."""
+"""Its files have this name; its cgroup has a separate job id (Slurm, job_array.html)."""
 
 
 def may_be_foreign(signal: Signal) -> bool:

@@ -149,7 +149,7 @@ class LineTimes:
         return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=time_ns))
 
     def _time_in_zone_of_file(self, number: int, time_ns: int) -> int:
-        """The time, without the whole hours by which it differs from those of two other writers, before and after it."""
+        """The time, without the whole hours by which it differs from those of two other writers before and after."""
         hours = _hours_ahead(time_ns, self._believed_ns)
         is_plain = self.batch.is_recorded and not is_envelope(self.batch.values[number])
         if not (hours and is_plain and self._doubts_left):
