@@ -52,7 +52,7 @@ _BEFORE_A_WORKER = (
     r"|\d{4}-\d\d-\d\d[T ]|\d{1,6}: |(?P=host):\d{1,8}:\d)"
 )
 _BEFORE_OTHERS_TEXT = (
-    r"(?=\[|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} "
+    r"(?=\[|  |\t|Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} "
     r"|[A-Za-z][\w.-]{0,80}:\d{1,8}:\d{1,8} \[|\([^()\n]{0,120}\bpid=\d)"
 )
 """Not the program's own line on its progress, whose rules read the rank in it."""

@@ -10,6 +10,8 @@ _ISO: Final = re.compile(r"(?<!\d)20\d\d-(\d\d)-(\d\d)[T ]\d\d:\d\d:\d\d", re.AS
 _ABSL: Final = re.compile(r"(?<!\w)[IWEF](?:20\d\d)?(\d\d)(\d\d) \d\d:\d\d:\d\d\.\d", re.ASCII)
 """absl, glog and PyTorch's C++ logger."""
 
+_VLLM: Final = re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) \d\d:\d\d:\d\d \[", re.ASCII)
+
 
 def day_first(text: str) -> bool | None:
     """Whether the days of its lines come before the months; None if nothing shows it.
@@ -21,6 +23,6 @@ def day_first(text: str) -> bool | None:
         return False
     if any(first > 12 for first, _ in dates):
         return True
-    others = {(int(found[1]), int(found[2])) for shape in (_ISO, _ABSL) for found in shape.finditer(text)}
+    others = {(int(found[1]), int(found[2])) for shape in (_ISO, _ABSL, _VLLM) for found in shape.finditer(text)}
     is_first, is_second = not others.isdisjoint({(month, day) for day, month in dates}), not others.isdisjoint(dates)
     return is_first if is_first != is_second else None

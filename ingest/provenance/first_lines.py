@@ -29,7 +29,7 @@ MAX_TASKS: Final = 1 << 16
 MAX_TASKS_OF_A_NODE: Final = 1024
 
 _CRI_HEAD: Final = re.compile(r"(?m)^\d{4}-\d\d-\d\dT\S{8,24} (?:stdout|stderr) [PF](?::\S{1,20})? ")
-_STAMP = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,16} "
+_STAMP = r"(?:\[?\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )\d\d:\d\d:\d\d\S{0,16} "
 _LABEL = rf"^(?: {{0,6}}\d{{1,7}}: |{_STAMP})?"
 _SETTING = rf"(?m){_LABEL} {{0,4}}(?:export |declare -x )?"
 _JOB_IDS = (

@@ -52,6 +52,8 @@ _SESSION: Final = "/user.slice/"
 """The cgroup of what people start in a shell on the node."""
 
 _SLURM_JOB: Final = re.compile(r"/job_(\d{1,10})(?:/|$)")
+_ARRAY_TASK: Final = re.compile(r"\d{1,10}_\d{1,6}")
+"""Its files have this name; its cgroup has a separate job id (Slurm, job_array.html)."""
 
 
 def may_be_foreign(signal: Signal) -> bool:
@@ -96,7 +98,8 @@ def _is_foreign(signal: Signal, jobs: Collection[str], pids_of: PidsOf, ranks_on
     if not comm or (signal.failure_class == "hung-task" and _OF_THE_NODE.match(comm)):
         return False
     cgroup = signal.fields.get("cgroup", "")
-    if jobs and (owner := _SLURM_JOB.search(cgroup)):
+    owner = _SLURM_JOB.search(cgroup)
+    if owner and jobs and (owner[1] in jobs or not any(map(_ARRAY_TASK.fullmatch, jobs))):
         return owner[1] not in jobs
     pids = {pid for job in jobs for pid in pids_of(signal.cluster, job, signal.node)}
     if _pid(signal) in pids:

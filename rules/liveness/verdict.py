@@ -32,6 +32,8 @@ FAILED: Final = "failed"
 STRENGTH: Final = {HUNG: 1, STRAGGLER: 2, RANK_DEAD: 3, CUT_OFF: 4, NODE_DEAD: 5}
 """A later check replaces a verdict only by a stronger one."""
 
+_TIMEOUT: Final = "nccl-timeout"
+
 _VERDICT_OF_CLASS: Final = {
     "straggler": STRAGGLER,
     "unknown-death": RANK_DEAD,
@@ -60,7 +62,7 @@ _VERDICT_OF_CLASS: Final = {
     "log-truncated": CUT_OFF,
     "hang": HUNG,
     "hang-py-spy": HUNG,
-    "nccl-timeout": HUNG,
+    _TIMEOUT: HUNG,
 }
 """The verdict that a root cause found in a line implies."""
 
@@ -133,14 +135,16 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
     """The verdict of an incident with these signals, likeliest cause first; empty if no logs are missing.
 
     What happened on another node than the cause's is not the verdict. A line that names the cause outranks a mere hang.
-    A cause that killed its process or its node on the way, or kept it from starting, counts as that.
+    A cause that killed its process or its node on the way, or kept it from starting, counts as that. A job that a
+    watchdog ended after its timeout had hung until then.
     """
     cause, silences = ranked[0], [signal for signal in ranked if signal.position is None and "verdict" in signal.fields]
     outcomes = filter(None, (_outcome_of(signal) for signal in ranked if signal.node == cause.node != ""))
     of_cause = NEVER_STARTED if cause.rule in _OF_A_LAUNCH else _VERDICT_OF_CLASS.get(cause.failure_class, "")
     named_by_line = max(outcomes, key=_strength, default="") or of_cause
     near = [signal.fields["verdict"] for signal in silences if not cause.node or signal.node in ("", cause.node)]
-    best = max(near, key=_strength, default=HUNG if silences else "")
+    has_waited = bool(silences) or any(signal.failure_class == _TIMEOUT for signal in ranked)
+    best = max(near, key=_strength, default=HUNG if has_waited else "")
     return named_by_line if best in ("", HUNG) and named_by_line else best
 
 

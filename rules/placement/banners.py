@@ -70,8 +70,10 @@ def pci_of_bus_id(text: str) -> str:
 
 
 def _host(event: LogEvent, fields: Mapping[str, str]) -> str:
-    """Who has the address: the log's node; the host that NCCL names in a line that Ray's driver only passes on."""
-    return fields.get("host", "") if _PASSED_ON_BY_RAY.match(event.text) else event.node
+    """Who has the address: the node that the line names, else the log's; the host that NCCL names in a line that Ray's
+    driver only passes on.
+    """
+    return fields.get("host", "") if _PASSED_ON_BY_RAY.match(event.text) else fields.get("node") or event.node
 
 
 def _hosts(placement: RankPlacement, text: str) -> Iterator[RankPlacement]:

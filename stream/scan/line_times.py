@@ -12,7 +12,7 @@ import msgspec
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
-from epicenter.ingest.parse.envelope import Parsed, may_state_time, parse, stated_time
+from epicenter.ingest.parse.envelope import Parsed, is_envelope, may_state_time, parse, stated_time
 from epicenter.ingest.parse.times import is_end_of_second, time_of_clock
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent
@@ -23,6 +23,10 @@ MAX_LOOKBACK_LINES: Final = 200
 
 MAX_ZONES_NS: Final = 14 * 3600 * NS_PER_S
 """No time zone explains a larger difference between two lines of one writer."""
+
+HOUR_NS: Final = 3600 * NS_PER_S
+NEAR_NS: Final = 60 * NS_PER_S
+"""Lines next to each other in a file are this near in time, or whole hours apart if their writers' zones differ."""
 
 NEIGHBOURS: Final = 9
 """At most this many lines before and after a doubtful one are asked: several may be wrong together."""
@@ -68,6 +72,7 @@ class LineTimes:
         place in the order of lines; another one keeps the time of its receipt. So does a live line, unless its source
         is catching up.
         """
+        parsed = self._in_zone_of_file(parsed, number)
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return self._in_turn(parsed, number)
         time_ns = self._time_in_file(number) if self.batch.is_recorded else self._time_in_stream(number)
@@ -80,6 +85,7 @@ class LineTimes:
 
     def alone(self, number: int, parsed: Parsed) -> Parsed:
         """As `with_time`, in any order."""
+        parsed = self._in_zone_of_file(parsed, number)
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return parsed
         return LineTimes(self.batch, self._at_start, self._stated_ns_by_line).with_time(parsed, number)
@@ -146,6 +152,35 @@ class LineTimes:
             return after_ns < time_ns
         return abs(before_ns - time_ns) > MAX_ZONES_NS and (before_ns < time_ns) == (after_ns < time_ns)
 
+    def _in_zone_of_file(self, parsed: Parsed, number: int) -> Parsed:
+        if not parsed.event.has_own_time:
+            return parsed
+        time_ns = self._time_in_zone_of_file(number, parsed.event.event_time_ns)
+        if time_ns == parsed.event.event_time_ns:
+            return parsed
+        return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=time_ns))
+
+    def _time_in_zone_of_file(self, number: int, time_ns: int) -> int:
+        """The time, without the whole hours by which it differs from those of two other writers before and after."""
+        hours = _hours_ahead(time_ns, self._believed_ns) if self.batch.is_recorded and self._doubts_left else 0
+        if not hours or is_envelope(self.batch.values[number]):
+            return time_ns
+        self._doubts_left -= 1
+        first, end = max(-1, number - MAX_NEIGHBOUR_LINES), min(len(self.batch), number + MAX_NEIGHBOUR_LINES)
+        before, after = (
+            self._nearest_of_another(number, numbers)
+            for numbers in (range(number - 1, first, -1), range(number + 1, end))
+        )
+        if before is None or after is None or self._writer(before) == self._writer(after):
+            return time_ns
+        agree = all(_hours_ahead(time_ns, self._stated_ns(other) or 0) == hours for other in (before, after))
+        return time_ns - hours * HOUR_NS if agree else time_ns
+
+    def _nearest_of_another(self, number: int, numbers: Iterable[int]) -> int | None:
+        """The nearest line with a time by another writer, among these."""
+        writer = self._writer(number)
+        return next((other for other in numbers if self._stated_ns(other) and self._writer(other) != writer), None)
+
     def _time_in_file(self, number: int) -> int:
         offset = self.batch.offsets[number]
         timed = self._before(number) or self._at_head(number)
@@ -191,8 +226,8 @@ class LineTimes:
 
     def _timed_line(self, number: int) -> Timed | None:
         """The line with its time, if it states one that can be right."""
-        time_ns = self._stated_ns(number)
-        if time_ns is None or self.is_wild(number, time_ns):
+        stated_ns = self._stated_ns(number)
+        if stated_ns is None or self.is_wild(number, time_ns := self._time_in_zone_of_file(number, stated_ns)):
             return None
         return Timed(self.batch.offsets[number], time_ns, self.batch.record(number).received_ns)
 
@@ -231,3 +266,10 @@ class LineTimes:
         values = self.batch.values
         lines = values.cut_up() if isinstance(values, TextLines) else values
         return [number for number, line in enumerate(lines) if may_state_time(line)]
+
+
+def _hours_ahead(time_ns: int, other_ns: int) -> int:
+    """How many whole hours lie between two times of one moment in different zones; 0 if they are not such."""
+    apart_ns = time_ns - other_ns
+    hours = round(apart_ns / HOUR_NS)
+    return hours if abs(apart_ns - hours * HOUR_NS) <= NEAR_NS and abs(apart_ns) <= MAX_ZONES_NS else 0

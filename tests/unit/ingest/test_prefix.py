@@ -258,6 +258,11 @@ def test_the_level_after_a_shipper_s_time_is_no_host(line: str, body: str) -> No
     assert (peeled.body, facts(peeled)) == (body, {})
 
 
+def test_a_site_s_rank_is_in_front_of_lines_that_ray_indents() -> None:
+    peeled = peel("[rank 0] \tip: 10.1.0.9")
+    assert (peeled.body, peeled.rank) == ("\tip: 10.1.0.9", 0)
+
+
 @pytest.mark.parametrize("body", ["nvme0: [x] y", "3: x", "(x pid=4) y", "python3[91]: segfault at 0", "usb 1-1: new"])
 def test_a_kernel_line_keeps_its_device(body: str) -> None:
     assert peel(f"[ 8005.250000] {body}").body == body

@@ -23,6 +23,7 @@ STEP = "2: 02/03/2026 09:00:05 INFO step 10\n"
         pytest.param(STEP + "02/13/2026 09:00:05 x\n", False, id="no-day"),
         pytest.param(STEP + "[2026-03-02 09:00:06] n1:412:500 [0] init.cc:9 NCCL WARN x\n", True, id="nccl"),
         pytest.param(STEP + "0: W0302 09:00:06.250000 412 torch/distributed/run.py:9] x\n", True, id="torch"),
+        pytest.param(STEP + "(APIServer pid=9) INFO 03-02 09:00:06 [loggers.py:127] x\n", True, id="vllm"),
         pytest.param(STEP + "[rank0]:[E302 09:00:06.250000001 x.cpp:683] x\n", None, id="one-digit-month"),
         pytest.param(STEP + "[2026-02-03 09:00:06] n1:412:500 [0] init.cc:9 NCCL WARN x\n", False, id="month-first"),
         pytest.param("the release of 13/03/2026\n", None, id="no-time"),

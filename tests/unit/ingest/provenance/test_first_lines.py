@@ -116,7 +116,7 @@ def test_tasks_that_no_node_has_are_on_no_node(tasks: str, tmp_path: Path) -> No
     assert origin_of_log(tmp_path, f"0: x\nsrun: error: n7: tasks {tasks}: Killed\n").hosts == ()
 
 
-@pytest.mark.parametrize("stamp", ["2026-03-02T09:00:01.399000+00:00", "[2026-03-02 09:00:01]"])
+@pytest.mark.parametrize("stamp", ["2026-03-02T09:00:01.399000+00:00", "[2026-03-02 09:00:01]", "Mar  2 09:00:01"])
 def test_under_torchrun_behind_a_time_stamp_a_task_is_a_node(stamp: str, tmp_path: Path) -> None:
     stamped = "".join(f"{stamp} {line}\n" for line in TORCHRUN.splitlines())
     origin = origin_of_log(tmp_path, f"SLURM_JOB_NODELIST=n[1-2]\n{stamped}")

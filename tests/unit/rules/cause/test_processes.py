@@ -32,6 +32,17 @@ def of_kernel(failure_class: str, comm: str, **fields: str) -> Signal:
     return a_signal(failure_class, 5, severity="critical", source="kernel", fields=named | fields)
 
 
+@pytest.mark.parametrize(
+    "process",
+    [" for process python3 pid 9120 thread python3 pid 9120)", " Process python3 pid 9120 thread python3 pid 9120"],
+)
+def test_the_line_below_a_page_fault_names_its_process(process: str) -> None:
+    driver = "amdgpu 0000:c1:00.0: amdgpu:"
+    lines = (f"{driver} [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)", f"{driver} {process}")
+    (found,) = a_scanner().scan(batch([kernel("n1", second, line) for second, line in enumerate(lines)])).matches
+    assert (found.fields["comm"], found.fields["pid"]) == ("python3", "9120")
+
+
 @pytest.mark.parametrize("jobs", [set(), {"A"}], ids=["no-job", "job"])
 @pytest.mark.parametrize(
     ("failure_class", "comm", "is_foreign"),
@@ -39,6 +50,8 @@ def of_kernel(failure_class: str, comm: str, **fields: str) -> Signal:
         pytest.param("segfault", "rsync", True, id="segfault-of-rsync"),
         pytest.param("host-oom-kill", "node_exporter", True, id="kill-of-an-exporter"),
         pytest.param("xid-31", "jupyter-lab", True, id="xid-31-of-jupyter"),
+        pytest.param("amdgpu-page-fault", "glxgears", True, id="page-fault-of-glxgears"),
+        pytest.param("amdgpu-page-fault", "pt_main_thread", False, id="page-fault-of-pytorch"),
         pytest.param("segfault", "python3", False, id="segfault-of-python"),
         pytest.param("host-oom-kill", "pt_data_worker", False, id="kill-of-a-data-loader"),
         pytest.param("segfault", "raylet", False, id="segfault-of-a-raylet"),
@@ -90,7 +103,9 @@ def test_a_process_of_a_login_session_is_foreign_where_slurm_runs_the_jobs(
 
 
 @pytest.mark.parametrize(
-    ("jobs", "is_foreign"), [({"A"}, True), ({"99"}, False), (set(), False)], ids=["another", "this", "none"]
+    ("jobs", "is_foreign"),
+    [({"A"}, True), ({"99"}, False), ({"90_4"}, False), ({"90_4", "99"}, False), (set(), False)],
+    ids=["another", "this", "array-task", "this-and-an-array-task", "none"],
 )
 def test_a_process_in_the_cgroup_of_a_job_is_foreign_where_others_are_known(jobs: set[str], is_foreign: bool) -> None:
     killed = of_kernel("cgroup-oom-kill", "python3", cgroup="/slurm/uid_1000/job_99/step_0")

@@ -22,6 +22,7 @@ CAUSE = a_signal("edac-ue", 5, "n1", source="kernel")
         pytest.param(a_signal("mce-uncorrected", 6, "n1", source="kernel"), "", id="page-recovered"),
         pytest.param(a_signal("sigbus", 6, "n1", "A"), "rank-dead", id="bus-error"),
         pytest.param(a_signal("k8s-image-pull", 6, "n1", "A"), "never-started", id="no-image"),
+        pytest.param(a_signal("nccl-timeout", 605, "n2", "A"), "hung", id="a-watchdog-s-timeout"),
     ],
 )
 def test_a_cause_that_ends_or_prevents_something_on_its_node_has_that_verdict(also: Signal, verdict: str) -> None:

@@ -124,6 +124,19 @@ def test_the_lease_of_an_address_shows_whose_it_is(line: str) -> None:
     assert (lease.node, lease.address, lease.job) == ("n2", "10.1.0.9", "")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "   NodeAddr=10.1.0.9 NodeHostName=n2 Version=23.11.4",
+        "[{'NodeManagerAddress': '10.1.0.9', 'NodeManagerHostname': 'n2', 'NodeManagerPort': 41001}]",
+        "Node n2 (10.1.0.9) joined the cluster",
+    ],
+)
+def test_a_line_that_names_a_node_and_its_address_is_about_that_node(line: str) -> None:
+    found = a_scanner().scan(batch([vector("head", 1, line, "A")])).rank_placements
+    assert [(named.node, named.address) for named in found if named.address] == [("n2", "10.1.0.9")]
+
+
 def test_lines_of_ray_about_another_address_happened_there() -> None:
     placement = placed(a_rank_placement(0, "n2", address="10.1.0.9"))
     for head in ("(raylet, ip=10.1.0.9) ", "(RayTrainWorker pid=2211, ip=10.1.0.9) "):

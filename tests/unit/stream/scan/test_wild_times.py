@@ -103,3 +103,29 @@ def test_a_line_cut_in_the_middle_has_the_time_of_the_one_before() -> None:
 def test_steps_keep_their_own_times() -> None:
     times = [heartbeat.event_time_ns for heartbeat in found(steps(1, 30), False).heartbeats if type(heartbeat) is Step]
     assert times == [START_NS + 10 * step * NS_PER_S for step in range(1, 31)]
+
+
+def written_by(*nodes_and_hours: tuple[str, int]) -> list[bytes]:
+    """One line of c10d from each node, by a clock so many hours ahead, in the file of a job."""
+    return [
+        f"{node}: [rank{number}]:[E302 {9 + hours:02}:00:{number:02}.250000001 ProcessGroupNCCL.cpp:683] "
+        "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, "
+        "NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.".encode()
+        for number, (node, hours) in enumerate(nodes_and_hours)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("writers", "expected_hours"),
+    [
+        pytest.param([("node1", 0), ("node2", 8), ("node3", 0)], [0, 0, 0], id="one-of-three"),
+        pytest.param([("node1", 0), ("node2", 8), ("node1", 0)], [0, 8, 0], id="one-of-two"),
+        pytest.param([("node1", 0), ("node2", 8), ("node3", 8)], [0, 8, 8], id="later"),
+    ],
+)
+def test_a_writer_whose_zone_differs_has_the_times_of_the_file(
+    writers: list[tuple[str, int]], expected_hours: list[int]
+) -> None:
+    scanned = found(written_by(*writers), live=False, received_ns=LATER_NS + DAY_S * NS_PER_S)
+    times_ns = sorted({match.event.event_time_ns for match in scanned.matches})
+    assert [round((time_ns - at(0)) / NS_PER_S / 3600) for time_ns in times_ns] == sorted(expected_hours)

@@ -61,7 +61,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("nodes", "n3", "nodes: expected [n3], found [n1, n2, n3]"),
     ("status", "resolved", "status: expected resolved, found open"),
     ("severity", "error", "severity: expected error, found critical"),
-    ("verdict", "no-such", "verdict: expected no-such, found none"),
+    ("verdict", "no-such", "verdict: expected no-such, found hung"),
     ("attempts", 2, "attempts: expected 2, found 1"),
     ("recurs_on", "n3", "recurs_on: expected [n3], found []"),
     ("chain", ["nccl-timeout", "xid-79"], "chain: expected nccl-timeout -> xid-79, found xid-79 -> nccl-timeout"),
