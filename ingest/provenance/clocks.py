@@ -11,28 +11,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from itertools import islice
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from epicenter.ingest.parse.envelope import stated_time
-from epicenter.ingest.parse.times import shown_in, time_at_head
-from epicenter.rules.model.records import Origin, Position, RawRecord
+from epicenter.ingest.parse.times import shown_in, time_at_head, time_from_field
+from epicenter.ingest.provenance.first_lines import head_time_ns
+from epicenter.rules.model.records import Origin
 from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
 
-_SAME_MOMENT: Final = re.compile(
-    r"\baudit\((?P<epoch>1\d{9})\.\d{3}:\d"
-    r"|(?<![\w-])(?P<iso>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))"
-)
-_WRITTEN_ZONE: Final = re.compile(r"T\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|(?P<distance>[+-]\d\d:\d\d))")
-HEAD_LINES: Final = 200
+_AUDIT: Final = re.compile(r"audit\((?P<moment>1\d{9}\.\d{3}):\d")
+_ISO: Final = re.compile(r"(?P<moment>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))")
+_WRITTEN_ZONE: Final = re.compile(r"T\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|(?P<distance>[+-](?:0\d|1[0-4]):[0-5]\d))")
 _QUARTER_S: Final = 900
 """All zones are whole quarters of an hour from UTC."""
 
-_OF_JOB: Final = re.compile(
-    r"(?m)^(?P<head>[^\n]{10,80}?\b)(?:(?P<starts>Allocate|Started)|_job_complete:) JobId=(?P<job>\d{1,10})\b"
-)
+_OF_JOB: Final = re.compile(r" JobId=(?P<job>\d{1,10})\b")
+_STARTS: Final = ("Allocate", "Started")
+_ENDS: Final = "_job_complete:"
 """Slurm's controller starts and ends a job (src/slurmctld/node_scheduler.c, job_scheduler.c, job_mgr.c)."""
 
 _HALF_HOUR_S: Final = 1800
@@ -70,17 +66,18 @@ class Clock(NamedTuple):
     ends_ns: Mapping[str, int] = MappingProxyType({})
 
     def span_ns(self, zone: str) -> tuple[int, int]:
-        """The first and the last time if those that name no zone are of this one, not of UTC."""
-        return self[:2] if self.names_zone else (shown_in(self.first_ns, zone), shown_in(self.last_ns, zone))
+        """The first and the last time, if those that name no zone are of this one instead of UTC."""
+        own_zone = UTC_ZONE if self.names_zone else zone
+        return shown_in(self.first_ns, own_zone), shown_in(self.last_ns, own_zone)
 
 
 def clock_of(text: str, received_ns: int, origin: Origin, zone: str = UTC_ZONE) -> Clock | None:
     """The clock of a file with these first and last lines; None if they state no time."""
     lines = text.encode().split(b"\n")
-    first_ns, last_ns = (_first_time(end, received_ns, zone) for end in (lines, reversed(lines)))
+    first_ns, last_ns = (head_time_ns(end, received_ns, zone) for end in (lines, reversed(lines)))
     if first_ns is None or last_ns is None:
         return None
-    names_zone = _first_time(lines, received_ns, UTC_ZONE) == _first_time(lines, received_ns, _ANOTHER_ZONE)
+    names_zone = head_time_ns(lines, received_ns, UTC_ZONE) == head_time_ns(lines, received_ns, _ANOTHER_ZONE)
     shown_zone = _written_zone(text) if names_zone else _shown_zone(text, received_ns, zone)
     starts_ns, ends_ns = _jobs(text, received_ns, zone) if origin.is_system else ({}, {})
     return Clock(first_ns, last_ns, origin, names_zone, shown_zone, starts_ns, ends_ns)
@@ -97,8 +94,8 @@ def zones(clocks: Mapping[str, Clock], may_compare: bool) -> dict[str, str]:
     programs = {name: clock for name, clock in clocks.items() if not (clock.origin.is_system or clock.shown_zone)}
     shown = {found[name] for name in machines if name in found}
     if may_compare and not shown:
-        open_ = [clock for clock in machines.values() if not clock.names_zone]
-        shown = {_zone_of_jobs(open_, programs.values()) or _zone_of_spans(open_, programs.values())}
+        undecided = [clock for clock in machines.values() if not clock.names_zone]
+        shown = {_zone_of_jobs(undecided, programs.values()) or _zone_of_spans(undecided, programs.values())}
     zone = shown.pop() if len(shown) == 1 else ""
     if not zone:
         return found
@@ -117,15 +114,10 @@ def _local(programs: Mapping[str, Clock], machines: list[Clock], zone: str) -> I
     def fits(first_ns: int, last_ns: int) -> bool:
         return begin_ns <= first_ns and last_ns <= end_ns
 
-    open_ = {name: clock for name, clock in programs.items() if not clock.names_zone}
-    in_zone = {name for name, clock in open_.items() if fits(*clock.span_ns(zone))}
-    in_utc = {name for name, clock in open_.items() if fits(*clock[:2])}
+    undecided = {name: clock for name, clock in programs.items() if not clock.names_zone}
+    in_zone = {name for name, clock in undecided.items() if fits(*clock.span_ns(zone))}
+    in_utc = {name for name, clock in undecided.items() if fits(clock.first_ns, clock.last_ns)}
     return in_zone if in_zone - in_utc and not in_utc - in_zone else in_zone - in_utc
-
-
-def _first_time(lines: Iterable[bytes], received_ns: int, zone: str) -> int | None:
-    records = (RawRecord(line, Position("", 0), received_ns, zone=zone) for line in islice(lines, HEAD_LINES))
-    return next((time_ns for record in records if (time_ns := stated_time(record)) is not None), None)
 
 
 def _written_zone(text: str) -> str:
@@ -161,13 +153,15 @@ def _usual(ahead_s: Iterable[int], step_s: int, apart_s: int) -> int | None:
 
 def _ahead_s(text: str, received_ns: int, zone: str) -> Iterator[int]:
     """How far the head of each line is ahead of the moment that its text states."""
-    for found in _SAME_MOMENT.finditer(text):
-        head = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-        head_ns = time_at_head(head, received_ns, zone)
-        if head_ns is None:
-            continue
-        stated_s = int(found["epoch"] or datetime.fromisoformat(found["iso"]).timestamp())
-        yield head_ns // NS_PER_S - stated_s
+    for found in chain(_AUDIT.finditer(text), _ISO.finditer(text)):
+        stated_ns = time_from_field(found["moment"])
+        head_ns = time_at_head(_line_before(text, found.start()), received_ns, zone)
+        if stated_ns is not None and head_ns is not None:
+            yield (head_ns - stated_ns) // NS_PER_S
+
+
+def _line_before(text: str, place: int) -> str:
+    return text[text.rfind("\n", 0, place) + 1 : place]
 
 
 def _jobs(text: str, received_ns: int, zone: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -175,8 +169,9 @@ def _jobs(text: str, received_ns: int, zone: str) -> tuple[dict[str, int], dict[
     starts_ns: dict[str, int] = {}
     ends_ns: dict[str, int] = {}
     for found in _OF_JOB.finditer(text):
-        time_ns = time_at_head(found["head"], received_ns, zone)
-        if time_ns is not None and found["starts"]:
+        head = _line_before(text, found.start())
+        time_ns = time_at_head(head, received_ns, zone) if head.endswith((*_STARTS, _ENDS)) else None
+        if time_ns is not None and head.endswith(_STARTS):
             starts_ns.setdefault(found["job"], time_ns)
         elif time_ns is not None:
             ends_ns[found["job"]] = time_ns

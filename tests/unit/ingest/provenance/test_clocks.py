@@ -79,6 +79,8 @@ def test_lines_that_state_a_moment_twice_show_the_zone(tmp_path: Path, text: str
         pytest.param(_audit(-7, late_s=200), id="another-moment"),
         pytest.param(_audit(-7, range(6)) + _audit(2, range(6, 12)), id="two-zones"),
         pytest.param(_audit(-20), id="farther-than-a-zone"),
+        pytest.param(_containerd(-7).replace("2026-03-02T", "2026-99-02T"), id="no-month"),
+        pytest.param("2026-03-02T09:00:08+99:59 n1 CRON[7]: (root) CMD (true)\n", id="no-distance"),
     ],
 )
 def test_weaker_lines_do_not(tmp_path: Path, text: str) -> None:

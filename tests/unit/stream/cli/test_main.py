@@ -314,7 +314,7 @@ def test_files_that_are_no_logs_are_counted(
     assert "2 files left out, no log by name or first lines: model.pt, truth.json\n" in err
 
 
-def test_the_zone_that_logs_show_is_told(tmp_path: Path, run: Any) -> None:
+def test_the_zone_that_logs_show_is_printed(tmp_path: Path, run: Any) -> None:
     lines = (
         f'Mar  2 02:{minute:02}:08 n1 containerd[9]: time="2026-03-02T09:{minute:02}:07Z"\n' for minute in range(3)
     )
