@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from bench.chaos.arena import arena, feed_of
 def main(rounds: int, seed: int, kinds: tuple[str, ...], jobs: int) -> None:
     """Exit code 1 when an invariant was broken."""
     feeds = [list(seeds) for _, seeds in groupby(range(seed, seed + rounds), feed_of)]
-    with tempfile.TemporaryDirectory(prefix="epicenter-chaos-") as folder, ThreadPoolExecutor(jobs) as pool:
+    with tempfile.TemporaryDirectory(prefix="epicenter-chaos-") as folder, ProcessPoolExecutor(jobs) as pool:
         lanes = [pool.submit(_broken, Path(folder) / str(lane), feeds[lane::jobs], kinds) for lane in range(jobs)]
         broken = sorted(number for lane in lanes for number in lane.result())
     print(f"{rounds - len(broken)} of {rounds} rounds gave the same as the calm run; broken seeds: {broken or 'none'}")
