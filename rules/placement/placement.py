@@ -299,6 +299,8 @@ class Placement(msgspec.Struct):
     def job_called(self, cluster: str, name: str) -> str:
         """The job by a name of it: the name of its pods if its workers log under that alone, else the other one."""
         of_pods, job = self.pods.names_of(cluster, name)
+        if of_pods == job:
+            return job
         return of_pods if self._has_logged(cluster, of_pods) and not self._has_logged(cluster, job) else job
 
     def _has_logged(self, cluster: str, job: str) -> bool:

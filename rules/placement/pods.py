@@ -64,9 +64,10 @@ class Pods(msgspec.Struct):
 
     def names_of(self, cluster: str, name: str) -> tuple[str, str]:
         """Both names of a job by one of them: that of its pods, and that of their labels or lines; often the same."""
-        if job := self.job_by_name.get(f"{cluster}/{name}"):
+        key = f"{cluster}/{name}"
+        if job := self.job_by_name.get(key):
             return name, job
-        return self.name_by_job.get(f"{cluster}/{name}", name), name
+        return self.name_by_job.get(key, name), name
 
     def node_of(self, cluster: str, pod: str) -> str:
         """The node of a pod; empty if unknown."""
