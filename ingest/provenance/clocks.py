@@ -22,7 +22,10 @@ from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
 
 _AUDIT: Final = re.compile(r"audit\((?P<moment>1\d{9}\.\d{3}):\d")
 _ISO: Final = re.compile(r"(?P<moment>20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))")
-_WRITTEN_ZONE: Final = re.compile(r"T\d\d:\d\d:\d\d[.,\d]{0,10}(?:Z|(?P<distance>[+-](?:0\d|1[0-4]):[0-5]\d))")
+_WRITTEN_ZONE: Final = re.compile(
+    r"(?m)^(?:<\d{1,3}>(?:1 )?)?20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[.,\d]{0,10}"
+    r"(?:Z|(?P<distance>[+-](?:0\d|1[0-4]):[0-5]\d)) "
+)
 _QUARTER_S: Final = 900
 """All zones are whole quarters of an hour from UTC."""
 
@@ -96,11 +99,10 @@ def zones(clocks: Mapping[str, Clock], may_compare: bool) -> dict[str, str]:
     if may_compare and not shown:
         undecided = [clock for clock in machines.values() if not clock.names_zone]
         shown = {_zone_of_jobs(undecided, programs.values()) or _zone_of_spans(undecided, programs.values())}
-    zone = shown.pop() if len(shown) == 1 else ""
-    if not zone:
-        return found
-    local = _local(programs, list(machines.values()), zone) if may_compare else ()
-    return dict.fromkeys([*machines, *local], zone) | found
+    if len(shown) == 1 and (zone := shown.pop()):
+        local = _local(programs, list(machines.values()), zone) if may_compare else ()
+        found = dict.fromkeys([*machines, *local], zone) | found
+    return {name: zone for name, zone in found.items() if not clocks[name].names_zone}
 
 
 def _local(programs: Mapping[str, Clock], machines: list[Clock], zone: str) -> Iterable[str]:
@@ -121,7 +123,7 @@ def _local(programs: Mapping[str, Clock], machines: list[Clock], zone: str) -> I
 
 
 def _written_zone(text: str) -> str:
-    """The zone that the first time of a file names as a distance from UTC; empty if it doesn't."""
+    """The zone that the first line with a time of RFC 3339 names as a distance from UTC; empty if it doesn't."""
     found = _WRITTEN_ZONE.search(text)
     distance = found and found["distance"]
     return f"{UTC_ZONE}{distance}" if distance and distance[1:] != "00:00" else ""

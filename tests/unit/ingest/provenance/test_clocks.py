@@ -156,15 +156,15 @@ def _rfc3339(ahead_h: float, zone: str) -> str:
 def test_a_program_that_can_only_have_run_with_the_machines_keeps_their_zone(tmp_path: Path) -> None:
     texts = {"n1/syslog": _rfc3339(-7, "-07:00"), "7.log": _steps(-7), "8.log": _steps(), "9.log": _containerd(0)}
     found = _zones(tmp_path, texts)
-    assert found == {"n1/syslog": "UTC-07:00", "7.log": "UTC-07:00"}
+    assert found == {"7.log": "UTC-07:00"}
 
 
 def test_a_program_that_fits_both_zones_is_like_the_others(tmp_path: Path) -> None:
     texts = {"n1/syslog": _rfc3339(1, "+01:00"), "7.log": _steps(1), "8.log": _steps(1, range(-25, 20, 5))}
     (local := tmp_path / "local").mkdir()
-    assert _zones(local, texts) == dict.fromkeys(texts, "UTC+01:00")
+    assert _zones(local, texts) == dict.fromkeys(["7.log", "8.log"], "UTC+01:00")
     (mixed := tmp_path / "mixed").mkdir()
-    assert _zones(mixed, texts | {"9.log": _steps()}) == dict.fromkeys(["n1/syslog", "7.log"], "UTC+01:00")
+    assert _zones(mixed, texts | {"9.log": _steps()}) == {"7.log": "UTC+01:00"}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,12 @@ def test_a_program_that_fits_both_zones_is_like_the_others(tmp_path: Path) -> No
     ],
 )
 def test_a_program_that_ran_at_another_time_does_not(tmp_path: Path, program: str) -> None:
-    assert _zones(tmp_path, {"n1/syslog": _rfc3339(-7, "-07:00"), "7.log": program}) == {"n1/syslog": "UTC-07:00"}
+    assert _zones(tmp_path, {"n1/syslog": _rfc3339(-7, "-07:00"), "7.log": program}) == {}
+
+
+def test_a_zone_within_a_message_is_not_that_of_its_machine(tmp_path: Path) -> None:
+    entry = f'{{"__REALTIME_TIMESTAMP": "{START_S}000000", "MESSAGE": "mail of 2026-03-02T02:00:08-07:00 sent"}}\n'
+    assert _zones(tmp_path, {"n1/journal.json": entry, "n2/messages": _cron(0), "7.log": _steps()}) == {}
 
 
 def test_machines_that_write_utc_move_no_program(tmp_path: Path) -> None:
