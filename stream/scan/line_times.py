@@ -61,7 +61,7 @@ class LineTimes:
         self._at_start = self._timed = timed
         self._seen = 0
         self._believed_ns = timed.time_ns if timed else 0
-        self._doubts_left = MAX_DOUBTS
+        self._doubts_left = self._zone_doubts_left = MAX_DOUBTS
         self._next: tuple[int, Timed | None] = (-1, None)
         self._looks_far_back = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
 
@@ -162,10 +162,10 @@ class LineTimes:
 
     def _time_in_zone_of_file(self, number: int, time_ns: int) -> int:
         """The time, without the whole hours by which it differs from those of two other writers before and after."""
-        hours = _hours_ahead(time_ns, self._believed_ns) if self.batch.is_recorded and self._doubts_left else 0
+        hours = _hours_ahead(time_ns, self._believed_ns) if self.batch.is_recorded and self._zone_doubts_left else 0
         if not hours or is_envelope(self.batch.values[number]):
             return time_ns
-        self._doubts_left -= 1
+        self._zone_doubts_left -= 1
         first, end = max(-1, number - MAX_NEIGHBOUR_LINES), min(len(self.batch), number + MAX_NEIGHBOUR_LINES)
         before, after = (
             self._nearest_of_another(number, numbers)

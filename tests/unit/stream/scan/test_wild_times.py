@@ -129,3 +129,10 @@ def test_a_writer_whose_zone_differs_has_the_times_of_the_file(
     scanned = found(written_by(*writers), live=False, received_ns=LATER_NS + DAY_S * NS_PER_S)
     times_ns = sorted({match.event.event_time_ns for match in scanned.matches})
     assert [round((time_ns - at(0)) / NS_PER_S / 3600) for time_ns in times_ns] == sorted(expected_hours)
+
+
+def test_lines_that_come_every_hour_hide_no_wild_time() -> None:
+    hourly = [f"2026-03-{day:02}T{hour:02}:17:01 n1 kernel: {XID}".encode() for day in (2, 3, 4) for hour in range(24)]
+    wild = f"2026-02-23T09:02:00 n1 kernel: {XID}".encode()
+    scanned = found([*hourly[:60], wild, *hourly[60:]], live=False, received_ns=LATER_NS + 3 * DAY_S * NS_PER_S)
+    assert min(match.event.event_time_ns for match in scanned.matches) == at(-9 * 3600 + 17 * 60 + 1)
