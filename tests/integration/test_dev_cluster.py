@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from deploy.dev.process import port_or_free
+from deploy.dev.process import free_ports, port_or_free
 from tests.support.alertmanager import program_for
 from tests.support.programs import unpacked_program
 from tests.support.waiting import eventually
@@ -36,7 +36,9 @@ class Running:
         self.temporary.mkdir()
         command = [sys.executable, "-m", "deploy.dev.cluster", "--nodes", "4", "--speed", "20"]
         path = os.pathsep.join([str(with_programs(folder / "bin")), os.environ["PATH"]])
-        env = {**os.environ, "TMPDIR": str(self.temporary), "PATH": path}
+        web_port, page_port = map(str, free_ports(2))
+        ports = {"EPICENTER_WEB_PORT": web_port, "EPICENTER_PAGE_PORT": page_port}
+        env = {**os.environ, **ports, "TMPDIR": str(self.temporary), "PATH": path}
         with self.log.open("w") as stderr:
             self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, env=env)
 

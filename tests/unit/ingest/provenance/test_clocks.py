@@ -180,8 +180,9 @@ def test_a_program_that_ran_at_another_time_does_not(tmp_path: Path, program: st
 
 
 def test_a_zone_within_a_message_is_not_that_of_its_machine(tmp_path: Path) -> None:
-    entry = f'{{"__REALTIME_TIMESTAMP": "{START_S}000000", "MESSAGE": "mail of 2026-03-02T02:00:08-07:00 sent"}}\n'
-    assert _zones(tmp_path, {"n1/journal.json": entry, "n2/messages": _cron(0), "7.log": _steps()}) == {}
+    message = "mail of 2026-03-02T02:00:08-07:00 sent"
+    entries = "".join(f'{{"MESSAGE":"{message}","__REALTIME_TIMESTAMP":"{at(60 * m) // 1000}"}}\n' for m in MINUTES)
+    assert _zones(tmp_path, {"n1/journal.json": entries, "n2/messages": _cron(0)}) == {}
 
 
 def test_machines_that_write_utc_move_no_program(tmp_path: Path) -> None:
