@@ -21,6 +21,7 @@ from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, is_converted, open_log, read_fault
 from epicenter.ingest.provenance.log_names import PACKED, ROTATION
+from epicenter.ingest.provenance.namesakes import Uptime, uptimes
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
@@ -76,9 +77,9 @@ class FileSource:
     path below `root` (itself, or a folder above it), and from its first lines, as far as they have come. `host` is
     where lines come from that name no node, unless all tasks of a job write into the file. Without a host, and read
     once, they are a recording: the time of reading says nothing about them. `fault` is why its end could not be read,
-    in a sentence; empty if it could. `stated` is what the user says about its lines. `cluster_beside` is the only
-    cluster that lines of the other files name, `day_first_beside` how they write dates, `zone` that of times that name
-    none.
+    in a sentence; empty if it could. `stated` is what the user says about its lines. `cluster_beside` is
+    that of lines that name none, as other files show it, `day_first_beside` how those write dates, `zone` that of times
+    that name none.
     """
 
     def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None, stated: Stated = NOTHING):
@@ -94,8 +95,8 @@ class FileSource:
         self.cluster_beside = ""
         self.day_first_beside: bool | None = None
         self.zone = stated.zone
-        self._by_path = origin_of(path, root or path, stated.log_names)
-        self._origin, self._inspected_bytes = self._by_path, -1
+        self.by_path = origin_of(path, root or path, stated.log_names)
+        self._origin, self._inspected_bytes = self.by_path, -1
         self._file = self._open()
 
     def read(self, now_ns: int) -> Batch | None:
@@ -126,7 +127,13 @@ class FileSource:
         """When its first and last lines were written, and what they show of the zone."""
         if is_converted(self._file):
             return None
-        return clock_of(text_of_ends(self._file.fileno()), now_ns, self._by_path, self._stated.zone)
+        return clock_of(text_of_ends(self._file.fileno()), now_ns, self.by_path, self._stated.zone)
+
+    def uptimes(self, now_ns: int) -> dict[str, Uptime]:
+        """The uptime of each machine whose kernel's lines are among its first and last ones."""
+        if is_converted(self._file):
+            return {}
+        return uptimes(text_of_ends(self._file.fileno()), self.by_path, now_ns, self.zone)
 
     def clusters(self) -> set[str]:
         """The clusters that its first lines name."""
@@ -146,7 +153,7 @@ class FileSource:
             is_other = is_converted(self._file)
             self._inspected_bytes = HEAD_BYTES if is_other else read_bytes
             ends = text_of(chunk[:HEAD_BYTES]) if is_other else text_of_ends(self._file.fileno())
-            by_path = msgspec.structs.replace(self._by_path, is_day_first=self.day_first_beside)
+            by_path = msgspec.structs.replace(self.by_path, is_day_first=self.day_first_beside)
             self._origin = self._stated.over(with_first_lines(by_path, ends, now_ns, self.zone))
 
     def _lines(self, now_ns: int) -> Lines:

@@ -15,6 +15,7 @@ from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
 from epicenter.ingest.collect.pipe import PipeSource
 from epicenter.ingest.provenance.clocks import Clock, zones
 from epicenter.ingest.provenance.log_file import check_is_log, read_fault
+from epicenter.ingest.provenance.namesakes import clusters_by_folder
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.times import UTC_ZONE
@@ -43,7 +44,8 @@ class Sources:
     """All sources of a run. `open_new_files` finds those that appear in folders later.
 
     `host` is this machine if its files are local. Without it they are a recording from anywhere: when a line was
-    written is not when it is read. `stated` is whose lines they are, as the user says.
+    written is not when it is read. `stated` is whose lines they are, as the user says. `clusters_in_folders` are
+    folders with machines of the same names.
 
     Raises:
         InputError: nothing can be read; or, if sources are followed, one of the paths can't.
@@ -60,6 +62,7 @@ class Sources:
         self._clusters: set[str] = set()
         self._days_first: set[bool | None] = set()
         self._clocks: dict[str, Clock] = {}
+        self.clusters_in_folders: list[str] = []
         if "-" in paths:
             self._add(PipeSource(host, is_recording=not (host or follow), stated=stated))
         for path in paths:
@@ -119,13 +122,25 @@ class Sources:
             self._days_first.add(file.day_first())
             if clock := file.clock(time_ns()):
                 self._clocks[file.name] = clock
-        beside = min(self._clusters, default="") if len(self._clusters) == 1 else ""
         known = self._days_first - {None}
         shown_zones = zones(self._clocks, may_compare=not self._follow and self._stated.zone == UTC_ZONE)
         for file in files:
-            file.cluster_beside = beside
             file.day_first_beside = next(iter(known)) if len(known) == 1 else None
             file.zone = shown_zones.get(file.name, self._stated.zone)
+        self._tell_clusters(files)
+
+    def _tell_clusters(self, files: list[FileSource]) -> None:
+        """Lines that name no cluster are of the only one that others name, else of that of their folder."""
+        by_folder = {} if self._clusters or self._follow else self._clusters_by_folder(files)
+        only = min(self._clusters, default="") if len(self._clusters) == 1 else ""
+        for file in files:
+            file.cluster_beside = by_folder.get(Path(file.name), only)
+        self.clusters_in_folders = sorted(set(by_folder.values()))
+
+    def _clusters_by_folder(self, files: list[FileSource]) -> dict[Path, str]:
+        by_path = {Path(file.name): file for file in files}
+        nodes = {path: file.by_path.node for path, file in by_path.items()}
+        return clusters_by_folder(nodes, lambda path: by_path[path].uptimes(time_ns()))
 
     def _is_history(self, file: Path) -> bool:
         """Whether a followed file was read before it got this name, or can't grow."""

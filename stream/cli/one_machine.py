@@ -90,12 +90,15 @@ def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: 
 
 
 def _tell_about(sources: Sources) -> None:
-    """Print which files were left out, and which are read in another zone than the stated one."""
+    """Print which files were left out, and what the others show of their zones and clusters."""
     if names := [safe(file.name) for file in sources.left_out()]:
         shown = ", ".join(names[:MAX_SHOWN_NAMES]) + ", …" * (len(names) > MAX_SHOWN_NAMES)
         print_message(f"{count(len(names), 'file')} left out, no log by name or first lines: {shown}")
     for zone, files in sorted(sources.shown_zones().items()):
         print_message(f"{count(files, 'file')} with times of {zone}, as the logs show")
+    if clusters := sources.clusters_in_folders:
+        shown = ", ".join(map(safe, clusters))
+        print_message(f"folders {shown}: different machines of the same names, so each counts as a cluster")
 
 
 def _verdict_line(verdict: Verdict) -> str:
