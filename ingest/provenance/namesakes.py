@@ -78,18 +78,24 @@ def clusters_by_folder(
             namesakes[node, level, file.parts[:level] + file.parts[level + 1 :]].append(file)
     known = cache(uptimes_of)
     clusters = {
-        file.parts[level]
+        (level, file.parts[level])
         for (_, level, _), files in namesakes.items()
-        for pair in combinations(filter(known, files) if len(files) > 1 else (), 2)
-        if _differ(*map(known, pair))
-        for file in pair
+        if len(files) > 1
+        for file in _of_different_machines({file: known(file) for file in files})
     }
-    of_files = ((file, next((part for part in file.parts[:-1] if part in clusters), "")) for file in nodes)
-    return {file: cluster for file, cluster in of_files if cluster}
+    of_files = ((file, next((part for part in enumerate(file.parts[:-1]) if part in clusters), None)) for file in nodes)
+    return {file: cluster[1] for file, cluster in of_files if cluster}
 
 
-def _differ(first: Mapping[str, Uptime], second: Mapping[str, Uptime]) -> bool:
-    return any(first[node].is_another_machine(second[node]) for node in first.keys() & second.keys())
+def _of_different_machines(uptimes_by_file: Mapping[Path, Mapping[str, Uptime]]) -> set[Path]:
+    """The files of machines that have the name of another one."""
+    by_name = defaultdict[str, list[tuple[Path, Uptime]]](list)
+    for file, by_machine in uptimes_by_file.items():
+        for name, uptime in by_machine.items():
+            by_name[name].append((file, uptime))
+    pairs = (pair for of_name in by_name.values() for pair in combinations(of_name, 2))
+    different = (pair for pair in pairs if pair[0][1].is_another_machine(pair[1][1]))
+    return {file for pair in different for file, _ in pair}
 
 
 def _uptime_ns(uptime: re.Match[str]) -> int:

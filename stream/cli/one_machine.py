@@ -17,7 +17,7 @@ from epicenter.rules.liveness.verdict import Verdict
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.ledger import DeadLetter
-from epicenter.rules.model.records import Match
+from epicenter.rules.model.records import DEFAULT_CLUSTER, Match
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
@@ -60,7 +60,7 @@ def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: b
             _print_match(rules, found, as_json)
     counted = f"{count(records, 'line')}, {matches} {'match' if matches == 1 else 'matches'}, {harmless} harmless"
     print_message(f"{counted}, {_dead_summary(dead_letters)}")
-    _tell_about(sources)
+    _tell_about(sources, settings)
     return sources.faults()
 
 
@@ -85,11 +85,11 @@ def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: 
             )
     dead = f", {count(pipeline.dead, 'dead letter')}: see epicenter match" if pipeline.dead else ""
     print_message(count(len(incidents), "incident") + dead)
-    _tell_about(sources)
+    _tell_about(sources, settings)
     return sources.faults()
 
 
-def _tell_about(sources: Sources) -> None:
+def _tell_about(sources: Sources, settings: Settings) -> None:
     """Print which files were left out, and what the others show of their zones and clusters."""
     if names := [safe(file.name) for file in sources.left_out()]:
         shown = ", ".join(names[:MAX_SHOWN_NAMES]) + ", …" * (len(names) > MAX_SHOWN_NAMES)
@@ -97,8 +97,13 @@ def _tell_about(sources: Sources) -> None:
     for zone, files in sorted(sources.shown_zones().items()):
         print_message(f"{count(files, 'file')} with times of {zone}, as the logs show")
     if clusters := sources.clusters_in_folders:
-        shown = ", ".join(map(safe, clusters))
-        print_message(f"folders {shown}: different machines of the same names, so each counts as a cluster")
+        are_apart = settings.cluster == DEFAULT_CLUSTER
+        so = (
+            "so each counts as a cluster"
+            if are_apart
+            else f"but all are of the cluster {safe(settings.cluster)}, as set"
+        )
+        print_message(f"folders {', '.join(map(safe, clusters))}: different machines of the same names, {so}")
 
 
 def _verdict_line(verdict: Verdict) -> str:
@@ -128,7 +133,7 @@ def run_embedded(
     read = f"{count(reader.records, 'line')} read, {count(reader.dead, 'dead letter')}"
     print_message(f"{read}; store: {address_of(settings.store_dsn)}")
     if once:
-        _tell_about(sources)
+        _tell_about(sources, settings)
     return sources.faults() if once else []
 
 

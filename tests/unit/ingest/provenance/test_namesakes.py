@@ -59,6 +59,12 @@ def test_two_machines_of_one_name_are_of_two_clusters(tmp_path: Path, log: Calla
     assert found == expected
 
 
+def test_the_name_of_a_folder_above_them_is_no_cluster(tmp_path: Path) -> None:
+    (above := tmp_path / "east").mkdir()
+    _written(above, {"east/n1.log": _syslog(-DAY_S), "west/n1.log": _syslog(0), "other/7.out": "hello\n"})
+    assert list(_clusters([above]).values()) == ["east", "", "west"]
+
+
 def test_folders_below_those_of_kinds_and_files_that_are_named_count_too(tmp_path: Path) -> None:
     _written(
         tmp_path, {"kernel/east/n1.log": _syslog(-DAY_S), "kernel/west/n1.log": _syslog(0), "jobs/east/7.out": "x\n"}
@@ -110,3 +116,16 @@ def test_replay_reports_both_clusters_and_merges_nothing(tmp_path: Path) -> None
     done = CliRunner().invoke(cli, ["replay", str(tmp_path)])
     assert "\nfolders east, west: different machines of the same names, so each counts as a cluster\n" in done.output
     assert "\n2 incidents\n" in done.output
+
+
+def test_a_cluster_that_is_set_counts_for_all_folders_and_that_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPICENTER_CLUSTER", "north")
+    _written(tmp_path, {"east/n1.log": _syslog(-DAY_S), "west/n1.log": _syslog(0)})
+    done = CliRunner().invoke(cli, ["replay", str(tmp_path)])
+    assert (
+        "folders east, west: different machines of the same names, but all are of the cluster north, as set\n"
+        in done.output
+    )
+    assert "\n1 incident\n" in done.output
