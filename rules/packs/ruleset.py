@@ -19,6 +19,12 @@ from epicenter.rules.packs.waits import UNITS, stated_wait_ns
 NEAR_BYTES: Final = 4096
 """Fields are looked for at most this far from the match. Without a bound, one long line could take minutes."""
 
+TEXT_COLUMN: Final = "text"
+"""The first column of a table whose rows are told apart by fixed text, not by a code."""
+
+HOLE: Final = "{}"
+"""In a row's text, what differs from line to line."""
+
 COMPUTE_FIELDS: Final = ("compute_s", "compute_ms")
 """The time of a step that a rank computes, without its waits for others."""
 
@@ -41,8 +47,8 @@ STEP_FIELDS: Final = {"step", "steps_total", "total_steps", "step_saved", "step_
 class Rule:
     """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.
 
-    `finer` holds the rules of its table, by the content of the field `key_field`. `row` is this rule's own row of such
-    a table, with the vendor's words.
+    `finer` holds the rules of its table, by the content of the field `key_field`, or by a digest of each row's text.
+    `row` is this rule's own row of such a table, with the vendor's words.
     """
 
     spec: RuleSpec
@@ -60,6 +66,14 @@ class Rule:
     def extract(self) -> tuple[re.Pattern[bytes], ...]:
         """Compiled patterns that find more fields in a selected line."""
         return tuple(map(_compile, self.spec.extract))
+
+    @cached_property
+    def _unless(self) -> tuple[re.Pattern[bytes], ...]:
+        return tuple(map(_compile, self.spec.unless))
+
+    def disclaims(self, line: bytes) -> bool:
+        """Whether the line matches one of `unless`, so that it is not the rule's."""
+        return any(pattern.search(line) for pattern in self._unless)
 
     @cached_property
     def extract_of_block(self) -> tuple[re.Pattern[bytes], ...]:
@@ -98,9 +112,21 @@ class Rule:
         found = (pattern.search(body) for pattern in self.extract_of_block)
         return {name: value for match in found if match for name, value in _named_groups(match).items()}
 
-    def for_fields(self, fields: Mapping[str, str]) -> Rule:
-        """The rule of the table row that the fields select, otherwise this rule."""
+    def for_line(self, found: re.Match[bytes], fields: Mapping[str, str]) -> Rule | None:
+        """The rule that a matching line counts for: of the table row that its code or its text selects.
+
+        Without a row for its code it is this rule, without a row for its text none.
+        """
+        if self.key_field == TEXT_COLUMN:
+            body = found.string[found.start() : found.end() + NEAR_BYTES]
+            return next((rule for pieces, rule in self._rule_by_text if has_in_order(body, pieces)), None)
         return self.finer.get(_code(fields.get(self.key_field, "")), self) if self.finer else self
+
+    @cached_property
+    def _rule_by_text(self) -> tuple[tuple[tuple[bytes, ...], Rule], ...]:
+        """The rules of a table of texts, the longest fixed text first."""
+        rows = ((pieces_of_text(rule.row[TEXT_COLUMN]), rule) for rule in self.finer.values())
+        return tuple(sorted(rows, key=lambda row: -sum(map(len, row[0]))))
 
     def class_of(self, fields: Mapping[str, str]) -> str:
         """The failure class, with its field filled in."""
@@ -123,6 +149,22 @@ class Rule:
             stated = next(name for name in fields if name in _WAITED_FIELDS)
             return stated_wait_ns(fields[stated], stated.removeprefix(_WAITED_PREFIX))
         return waited.constant if waited else 0
+
+
+def pieces_of_text(text: str) -> tuple[bytes, ...]:
+    """The fixed parts of a row's text, between its holes."""
+    return tuple(piece.encode() for piece in text.split(HOLE) if piece)
+
+
+def has_in_order(body: bytes, pieces: tuple[bytes, ...]) -> bool:
+    """Whether all pieces are in the text, each after the one before."""
+    end = 0
+    for piece in pieces:
+        start = body.find(piece, end)
+        if start < 0:
+            return False
+        end = start + len(piece)
+    return True
 
 
 _SCIENTIFIC: Final = re.compile(rb"\d+(?:\.\d+)?[eE]\+?\d{1,2}(?![\w.])")

@@ -153,11 +153,12 @@ class RuleSpec(Strict):
     """One rule. `patterns` select a line; `extract` only fills in named fields of a line already selected.
 
     `class` may contain a field of the patterns (`xid-{code}`). `table` names a TSV file next to the pack. Each of its
-    rows makes a finer rule, for lines in which the field named by the first column has the row's first cell. A
-    `fallback` rule applies only where no other rule finds a failure in the same line or block. A rule with `when` has
-    no patterns: it watches what other rules find (`rules.detect`). `override` replaces the earlier rule of this id.
-    `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may
-    match the same lines. A `phase` is work of the job that takes longer than a step; `after-…` ends it. A rule that
+    rows makes a finer rule, for lines in which the field named by the first column has the row's first cell, or which
+    contain it if that column is `text`. A line that matches one of `unless` is not the rule's. A `fallback` rule
+    applies only where no other rule finds a failure in the same line or block. A rule with `when` has no patterns: it
+    watches what other rules find (`rules.detect`). `override` replaces the earlier rule of this id. `decode` names a
+    function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may match the same
+    lines. A `phase` is work of the job that takes longer than a step; `after-…` ends it. A rule that
     detects `silence` names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its
     lines. `clears` names the classes whose failures on the node are over; its own, if the line reports one that was
     over by then. `compared` are fields that all nodes of a job should print alike, with what they are.
@@ -176,6 +177,7 @@ class RuleSpec(Strict):
     phase: Phase = ""
     when: WhenSpec | None = None
     extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
+    unless: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
     severity: Severity
     role: Role
     entity: Entity
@@ -216,7 +218,18 @@ class RuleSpec(Strict):
 
     @model_validator(mode="after")
     def _windows_have_no_lines_of_their_own(self) -> RuleSpec:
-        of_lines = ("patterns", "detect", "extract", "waited", "block", "table", "decode", "fallback", "examples")
+        of_lines = (
+            "patterns",
+            "detect",
+            "extract",
+            "unless",
+            "waited",
+            "block",
+            "table",
+            "decode",
+            "fallback",
+            "examples",
+        )
         if self.when and (written := [name for name in of_lines if name in self.model_fields_set]):
             raise ValueError(f"a rule with `when` watches other rules, not lines: remove {', '.join(written)}")
         if self.when and "{" in self.failure_class:
@@ -235,6 +248,7 @@ class TableRow(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    failure_class: Annotated[str | None, Field(alias="class", pattern=r"^[a-z0-9-]+$")] = None
     title: str | None = None
     headline: str | None = None
     severity: Severity | None = None

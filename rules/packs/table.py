@@ -1,23 +1,28 @@
-"""Vendor code tables: a TSV file next to a pack. Each row makes one finer rule."""
+"""Tables: a TSV file next to a pack, with vendor codes or a producer's texts. Each row makes one finer rule."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from pydantic import ValidationError
 
 from epicenter.rules.documents.mistakes import mistake_text, unreadable
-from epicenter.rules.packs.ruleset import Rule
+from epicenter.rules.packs.ruleset import TEXT_COLUMN, Rule, pieces_of_text
 from epicenter.rules.packs.spec import RuleSpec, TableRow
+
+MIN_FIXED_BYTES: Final = 12
+"""A text with less outside of its holes would fit by chance."""
 
 
 def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], bytes], problems: list[str]) -> Rule:
     """The rule with a finer rule for each row of its table. Mistakes in rows are appended to `problems`.
 
-    The first column is the code. Columns named after fields of a rule replace them (` | ` separates steps). The others
-    are for readers and for `rules lint`.
+    The first column is a code, or a text whose holes are written `{}`. Columns named after fields of a rule replace
+    them (` | ` separates steps). The others are for readers and for `rules lint`.
     """
     if not spec.table:
         return Rule(spec, place)
@@ -32,19 +37,35 @@ def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], by
         if len(row) != len(head):
             problems.append(f"{file}:{number}: {len(row)} columns, but the first line has {len(head)}")
             continue
-        if row[0] in finer:
+        cells = dict(zip(head, row, strict=True))
+        if fault := _text_fault(cells):
+            problems.append(f"{file}:{number}: {fault}")
+            continue
+        code = _code_of(cells)
+        if code in finer:
             problems.append(f"{file}:{number}: {head[0]} {row[0]} has two rows: remove one")
             continue
         try:
-            cells = dict(zip(head, row, strict=True))
-            finer[row[0]] = Rule(_row_spec(spec, cells), f"{file}:{number}", row=cells)
+            finer[code] = Rule(_row_spec(spec, code, cells), f"{file}:{number}", row=cells)
         except ValidationError as error:
             problems += [f"{file}:{number}: {found['loc'][0]}: {mistake_text(found)}" for found in error.errors()]
     return Rule(spec, place, head[0], finer)
 
 
-def _row_spec(spec: RuleSpec, row: dict[str, str]) -> RuleSpec:
-    code = next(iter(row.values()))
+def _text_fault(cells: Mapping[str, str]) -> str:
+    text = cells.get(TEXT_COLUMN)
+    if text is None or sum(map(len, pieces_of_text(text))) >= MIN_FIXED_BYTES:
+        return ""
+    return f"text {text!r} would fit by chance: write {MIN_FIXED_BYTES} or more bytes outside of holes"
+
+
+def _code_of(cells: Mapping[str, str]) -> str:
+    """The row's code; a text's is its digest, so that the rule keeps its id when rows are added or moved."""
+    name, first = next(iter(cells.items()))
+    return sha256(first.encode()).hexdigest()[:8] if name == TEXT_COLUMN else first
+
+
+def _row_spec(spec: RuleSpec, code: str, row: dict[str, str]) -> RuleSpec:
     cells: dict[str, object] = {name: cell for name, cell in row.items() if cell}
     if "next_steps" in cells:
         cells["next_steps"] = tuple(row["next_steps"].split(" | "))

@@ -126,7 +126,7 @@ class Confirmer:
         candidates = [
             candidate
             for candidate in map(self._patterns.__getitem__, numbers)
-            if candidate.rule.applies_to(parsed.event.source)
+            if candidate.rule.applies_to(parsed.event.source) and not candidate.rule.disclaims(body)
         ]
         harmless = [
             place.span()
@@ -144,7 +144,8 @@ class Confirmer:
             )
             if place:
                 fields = candidate.rule.fields_in(place, candidate.is_for_heartbeats)
-                found[candidate.rule_id] = LineHit(candidate.rule.for_fields(fields), fields)
+                if rule := candidate.rule.for_line(place, fields):
+                    found[candidate.rule_id] = LineHit(rule, fields)
             elif harmless and candidate.pattern.search(body):
                 found[candidate.rule_id] = None
         return found

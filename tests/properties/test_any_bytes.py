@@ -144,14 +144,17 @@ def matched_rules(scanned: ScanResult) -> set[tuple[int, str]]:
 def fitting(parsed: Parsed) -> dict[str, LineHit | None]:
     """The hits on a line by rule id; None for a rule that fits harmless text only."""
     body = parsed.body.encode("utf-8", "surrogatepass")
-    rules = [rule for rule in the_rules().rules if rule.applies_to(parsed.event.source)]
+    of_source = [rule for rule in the_rules().rules if rule.applies_to(parsed.event.source)]
+    rules = [rule for rule in of_source if not rule.disclaims(body)]
     places = {rule: [place for pattern in rule.patterns for place in pattern.finditer(body)] for rule in rules}
     noise = [place.span() for rule in rules if rule.spec.role == "harmless" for place in places[rule]]
     found: dict[str, LineHit | None] = {}
     for rule in (rule for rule in rules if places[rule]):
         place = first_outside(places[rule], [] if rule.spec.role == "harmless" else noise)
         fields = rule.fields_in(place) if place else {}
-        found[rule.spec.id] = LineHit(rule.for_fields(fields), fields) if place else None
+        finer = rule.for_line(place, fields) if place else None
+        if finer or not place:
+            found[rule.spec.id] = LineHit(finer, fields) if finer else None
     return found
 
 

@@ -36,6 +36,32 @@ code\ttitle\tseverity\trole\taction\tnext_steps\tvendor
 """
 
 
+TEXTS_PACK = """\
+pack: mine
+rules:
+  - id: mine.text
+    title: It failed
+    class: subprocess-fail
+    source: any
+    patterns: ['^mined: error: ']
+    unless: ['will retry']
+    table: texts.tsv
+    severity: warning
+    role: cascade
+    entity: process
+    meaning: It failed.
+    examples:
+      matches: ['mined: error: disk sda vanished under /x', 'mined: error: the lamp of shaft 7 went out']
+      near_misses: ['mined: error: all is well']
+"""
+TEXTS = """\
+text\tclass\tseverity
+disk {} vanished\tdisk-full\terror
+disk {} vanished under {}\tblock-io-error\tcritical
+the lamp of shaft {} went out\t\t
+"""
+
+
 @pytest.fixture
 def rules(tmp_path: Path) -> RuleSet:
     return loaded(tmp_path, TABLE)
@@ -97,3 +123,64 @@ def test_a_missing_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(PACK)
     with pytest.raises(ConfigError, match=r"mine.yaml:3: mine.fault: table: faults.tsv: can't be read"):
         load([tmp_path / "mine.yaml"])
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> RuleSet:
+    (tmp_path / "mine.yaml").write_text(TEXTS_PACK)
+    (tmp_path / "texts.tsv").write_text(TEXTS)
+    return load([tmp_path / "mine.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("line", "failure_class", "severity"),
+    [
+        ("mined: error: disk sda vanished", "disk-full", "error"),
+        ("mined: error: disk sda vanished under /x", "block-io-error", "critical"),
+        ("mined: error: the lamp of shaft 7 went out", "subprocess-fail", "warning"),
+    ],
+    ids=["hole", "longest-text-wins", "empty-cells-say-nothing"],
+)
+def test_a_text_selects_its_row(texts: RuleSet, line: str, failure_class: str, severity: str) -> None:
+    _, *found_values, _ = found(texts, line)
+    assert found_values == [failure_class, severity]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mined: error: vanished disk sda",
+        "disk sda vanished before mined: error: ",
+        "mined: error: disk sda vanished, will retry",
+        "mined: error: something that no row has",
+    ],
+    ids=["another-order", "before-the-shape", "unless", "no-row"],
+)
+def test_a_line_without_a_fitting_text_is_not_the_rule_s(texts: RuleSet, line: str) -> None:
+    assert BatchScanner(texts, "c").scan(batch([line.encode()])).matches == []
+
+
+def test_a_text_s_row_keeps_its_id_when_rows_move(texts: RuleSet, tmp_path: Path) -> None:
+    head, *rows = TEXTS.splitlines(keepends=True)
+    (tmp_path / "texts.tsv").write_text(head + "".join(reversed(rows)))
+    assert load([tmp_path / "mine.yaml"]).by_id.keys() == texts.by_id.keys()
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("text\na {} b\n", "texts.tsv:2: text 'a {} b' would fit by chance: write 12 or more bytes outside of holes"),
+        (
+            "text\nthe lamp went out\nthe lamp went out\n",
+            "texts.tsv:3: text the lamp went out has two rows: remove one",
+        ),
+        ("text\tclass\nthe lamp went out\tNo Class\n", "texts.tsv:2: class: "),
+    ],
+    ids=["too-short", "twice", "no-class"],
+)
+def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, table: str, problem: str) -> None:
+    (tmp_path / "mine.yaml").write_text(TEXTS_PACK)
+    (tmp_path / "texts.tsv").write_text(table)
+    with pytest.raises(ConfigError) as caught:
+        load([tmp_path / "mine.yaml"])
+    assert f"{tmp_path}/{problem}" in str(caught.value)
