@@ -53,6 +53,7 @@ from epicenter.rules.model.signals import (
     QUIET_ROLES,
     SHELL_RULE,
     UNKNOWN_FAILURE_RULE,
+    UNNAMED,
     Signal,
 )
 from epicenter.rules.model.times import END_NS, is_known
@@ -61,6 +62,7 @@ from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames, is_address
 from epicenter.rules.report.changes import ChangedIncidents
+from epicenter.rules.unnamed.memory import UnnamedMemory
 
 KILLED_TASKS: Final = ("slurm.task_killed",)
 """Rules of kills that the scheduler orders itself once it has cancelled the step."""
@@ -96,6 +98,7 @@ class EngineState(msgspec.Struct):
     detectors: DetectorState = msgspec.field(default_factory=DetectorState)
     host_names: HostNames = msgspec.field(default_factory=HostNames)
     skew: ClockSkew = msgspec.field(default_factory=ClockSkew)
+    unnamed: UnnamedMemory = msgspec.field(default_factory=UnnamedMemory)
     counts: Counts = msgspec.field(default_factory=Counts)
 
 
@@ -327,6 +330,8 @@ class Engine:
             signal = foreign(signal)
         elif may_be_foreign(signal) and placement.by_job:
             signal = with_owner(signal, correlator.jobs_of, placement.pids_of, placement.ranks_on, liveness.has_logged)
+        if signal.failure_class == UNNAMED and not self._state.unnamed.admits(signal):
+            return
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)
             return

@@ -52,6 +52,12 @@ MAY_PASS_FIELD: Final = "may_pass"
 POD_FIELD: Final = "pod"
 """The pod that a line comes from, or that an event of Kubernetes is about."""
 
+UNNAMED: Final = "unnamed-failure"
+"""The class of lines that no rule names, but that call themselves a failure."""
+
+TEMPLATE_FIELD: Final = "template"
+"""The field with what stays the same in an unnamed line when it is printed again."""
+
 BLAMED_FIELD: Final = "blamed_rank"
 """The rank that a line blames."""
 

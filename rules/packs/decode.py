@@ -12,6 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from epicenter.rules.model.signals import TEMPLATE_FIELD
+from epicenter.rules.unnamed.template import template_of
+
 Fields = dict[str, str]
 Rows = list[Mapping[str, str]]
 
@@ -85,6 +88,13 @@ def xid(fields: Fields) -> Fields:
     return recovery(nvlink4(nvlink5(fields)))
 
 
+def template(fields: Fields) -> Fields:
+    """`line` replaced by its `template`: the text with numbers, addresses, paths and ids masked."""
+    return {name: text for name, text in fields.items() if name != "line"} | {
+        TEMPLATE_FIELD: template_of(fields.get("line", ""))
+    }
+
+
 def _layout(info: int, rows: Rows, subunit: str) -> tuple[str, Rows]:
     """The layout whose subcode is in the first word, and the rows of that subcode (and of the subunit, if printed)."""
     base = int(rows[0]["code"]) - 143
@@ -118,9 +128,9 @@ def _nvlink5_rows() -> Mapping[str, Rows]:
 
 
 DECODERS: Final[Mapping[str, Callable[[Fields], Fields]]] = MappingProxyType(
-    {"nvlink4": nvlink4, "nvlink5": nvlink5, "recovery": recovery, "xid": xid}
+    {"nvlink4": nvlink4, "nvlink5": nvlink5, "recovery": recovery, "template": template, "xid": xid}
 )
 """By the name that a rule gives in `decode`."""
 
-ADDED: Final = ("layout", "unit", "error_status", "reason", *_FIELDS_OF_A_ROW)
+ADDED: Final = ("layout", "unit", "error_status", "reason", *_FIELDS_OF_A_ROW, TEMPLATE_FIELD)
 """Fields that decoders may add."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.model.signals import QUIET_ROLES, UNNAMED
 from epicenter.rules.packs.ruleset import Rule
 
 MIN_EVIDENCE = "python-exception"
@@ -48,13 +48,14 @@ def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
     """The hits of one line or block without superfluous fallbacks.
 
     A fallback is superfluous next to any other failure. Of several fallbacks, those more specific than a Python
-    exception win.
+    exception win. A line is unnamed only if no rule has a word on it.
     """
     if len(hits) < 2:
         return list(hits)
-    failures = [hit for hit in hits if hit.is_failure]
+    known = [hit for hit in hits if hit.failure_class != UNNAMED]
+    failures = [hit for hit in known if hit.is_failure]
     strongest = max(map(_strength, failures), default=0)
-    return [hit for hit in hits if not hit.is_failure or _strength(hit) == strongest or not hit.rule.spec.fallback]
+    return [hit for hit in known if not hit.is_failure or _strength(hit) == strongest or not hit.rule.spec.fallback]
 
 
 def _strength(hit: LineHit) -> int:

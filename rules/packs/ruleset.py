@@ -20,7 +20,7 @@ NEAR_BYTES: Final = 4096
 """Fields are looked for at most this far from the match. Without a bound, one long line could take minutes."""
 
 TEXT_COLUMN: Final = "text"
-"""The first column of a table whose rows are told apart by fixed text, not by a code."""
+"""The first column of a table whose rows are selected by fixed text, not by a code."""
 
 HOLE: Final = "{}"
 """In a row's text, what differs from line to line."""

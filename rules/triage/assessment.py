@@ -18,7 +18,7 @@ from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.triage.document import ProgressReport, Status
-from epicenter.rules.triage.primary import RankedIncident, decisive, is_cancellation, warnings
+from epicenter.rules.triage.primary import RankedIncident, decisive, is_cancellation, likeliest
 from epicenter.rules.triage.projection import project
 from epicenter.rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of
 from epicenter.rules.triage.story import Story
@@ -117,7 +117,7 @@ def assess(
     status = _status(run, found, circumstances)
     as_of_ns = circumstances.now_ns if status.is_live else story.newest_ns
     incident, by_state = _behind(status, found), _by_state(rules, circumstances)
-    candidates = _candidates(run, status, incident, rules)
+    candidates = _candidates(run, status, incident, rules) or ([] if by_state else _unnamed(run, status, rules))
     best = candidates[0] if candidates else None
     if best and by_state and is_cancellation(best.signal.failure_class):
         best = None
@@ -204,9 +204,16 @@ def _candidates(run: RunFacts, status: Status, incident: RankedIncident | None, 
         return incident.candidates
     if status.is_well:
         return []
-    found = warnings(run.story, run.failures, rules)
+    found = likeliest(run.story, [signal for finding in run.failures for signal in finding.signals], rules)
     is_cancelled = status is Status.CANCELLED
     return [warning for warning in found if not is_cancelled or is_cancellation(warning.signal.failure_class)]
+
+
+def _unnamed(run: RunFacts, status: Status, rules: RuleSet) -> Sequence[Candidate]:
+    """The line at the end of a failed job that no rule names."""
+    has_failed = status in (Status.FAILED, Status.UNKNOWN_DEATH)
+    line = run.story.new_at_the_end() if has_failed else None
+    return likeliest(run.story, [line], rules) if line else []
 
 
 def _silence(run: RunFacts, status: Status, best: Candidate | None, by_state: RuleSpec | None) -> SilenceKind | None:

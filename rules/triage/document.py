@@ -123,6 +123,19 @@ class OtherIncident(msgspec.Struct, frozen=True):
     time: str | None
 
 
+class UnnamedReport(msgspec.Struct, frozen=True):
+    """A message that looks like a failure and that no rule names. `text` is its first line, word for word."""
+
+    template: str
+    text: str
+    count: int
+    first_line: int
+    last_line: int
+    nodes: tuple[str, ...]
+    ranks: tuple[int, ...]
+    file: str = ""
+
+
 class Triage(msgspec.Struct, frozen=True):
     """What happened to one job. `primary` is None if nothing failed; `classes` are all that the lines show.
 
@@ -131,7 +144,8 @@ class Triage(msgspec.Struct, frozen=True):
     None if there is none. `incidents` are the ids of all of its incidents, `other_incidents` all but that one. `family`
     is the class of the job-log-triage table that the primary one counts as. `confidence` lies in 0..1. `dead` counts
     the records that could not be processed. `failed_attempts` are those before the newest one, oldest first: the other
-    fields are about the newest. `faults` say what of its files could not be read.
+    fields are about the newest. `faults` say what of its files could not be read. `unnamed` are messages that look like
+    failures and that no rule names, the rarest first.
     """
 
     path: str
@@ -161,3 +175,4 @@ class Triage(msgspec.Struct, frozen=True):
     other_incidents: tuple[OtherIncident, ...] = ()
     failed_attempts: tuple[FailedAttempt, ...] = ()
     faults: tuple[str, ...] = ()
+    unnamed: tuple[UnnamedReport, ...] = ()

@@ -10,7 +10,7 @@ from epicenter.rules.model.incident import Incident, Resolution
 from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
-from epicenter.rules.triage.story import Finding, Story
+from epicenter.rules.triage.story import Story
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,6 @@ def decisive(
     return min(unresolved, key=order, default=None)
 
 
-def warnings(story: Story, failures: Sequence[Finding], rules: RuleSet) -> list[Candidate]:
-    """The findings as candidates, the likeliest first, where none of them was an incident."""
-    signals = [signal for finding in failures for signal in finding.signals]
+def likeliest(story: Story, signals: Sequence[Signal], rules: RuleSet) -> list[Candidate]:
+    """Signals that made no incident as candidates, the likeliest first."""
     return rank(signals, rules.edges_between, lambda _: {story.path}, rules.cause_model) if signals else []

@@ -25,16 +25,18 @@ from epicenter.rules.triage.document import (
     ProgressReport,
     Status,
     Triage,
+    UnnamedReport,
 )
 from epicenter.rules.triage.primary import RankedIncident, is_cancellation
 from epicenter.rules.triage.stage import stage
-from epicenter.rules.triage.story import Finding, Story
+from epicenter.rules.triage.story import Finding, Story, UnnamedMessage
 
 __all__ = ["Circumstances", "triage"]
 
 MAX_SHOWN_EVIDENCE: Final = 12
 MAX_SHOWN_OF_PRIMARY: Final = 3
 MAX_EVIDENCE_LENGTH: Final = 4000
+MAX_UNNAMED: Final = 20
 
 
 def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, circumstances: Circumstances) -> Triage:
@@ -70,6 +72,7 @@ def triage(story: Story, incidents: Sequence[RankedIncident], rules: RuleSet, ci
         other_incidents=tuple(_other(found.incident) for found in incidents if found is not assessment.incident),
         failed_attempts=failed,
         faults=story.faults,
+        unnamed=_unnamed(story),
     )
 
 
@@ -79,6 +82,7 @@ def _other(incident: Incident) -> OtherIncident:
 
 
 _NO_FAILURE: Final = "The log shows no failure."
+_NONE_NAMED: Final = "No rule names a failure in it; some lines look like one."
 _NOTHING: Final = {
     Status.COMPLETED: "The job completed normally.",
     Status.RUNNING: "The job is running, and the log shows no failure.",
@@ -122,6 +126,8 @@ def _without_job(assessment: Assessment) -> str:
         return (
             f"The log shows {steps}{'' if is_timed else ' without times'}, but neither the start nor the end of a job."
         )
+    if assessment.story.unnamed:
+        return f"There is no job in this log. {_NONE_NAMED}"
     return "There is no job in this log, and nothing was found."
 
 
@@ -206,6 +212,30 @@ def _cascade(assessment: Assessment) -> tuple[str, ...]:
         if cause and name != assessment.primary:
             sentences.setdefault(name, cascade_text(name, cause))
     return tuple(sentences.values())
+
+
+def _unnamed(story: Story) -> tuple[UnnamedReport, ...]:
+    """The rarest messages first; of equally rare ones the newest."""
+    newest_first = reversed(story.unnamed.values())
+    return tuple(_message(story, message) for message in sorted(newest_first, key=_count)[:MAX_UNNAMED])
+
+
+def _count(message: UnnamedMessage) -> int:
+    return message.count
+
+
+def _message(story: Story, message: UnnamedMessage) -> UnnamedReport:
+    first, last = _line(story, message.first), _line(story, message.last)
+    return UnnamedReport(
+        template=message.template,
+        text=first.text,
+        count=message.count,
+        first_line=first.line,
+        last_line=last.line,
+        nodes=tuple(sorted(message.nodes)),
+        ranks=tuple(sorted(message.ranks)),
+        file=first.file,
+    )
 
 
 def _finding(finding: Finding, rules: RuleSet) -> FindingReport:

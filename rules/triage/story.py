@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
-from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback
+from epicenter.rules.model.signals import ERRORS, TEMPLATE_FIELD, UNNAMED, Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S, is_known
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.triage.bars import Bars, bar_of, number_of, scaled_bar_of
@@ -27,6 +28,9 @@ ADVICE: Final = "advice "
 """Before a class whose lines only advise, to keep them apart from its failures."""
 
 MAX_KEPT_RANKS: Final = 4096
+MAX_KEPT_UNNAMED: Final = 200
+"""At most this many messages that no rule names; the one that was silent for longest is dropped first."""
+
 MAX_KEPT_TEXT: Final = 1000
 FACT_ROLES: Final = ("context", "placement", "finished")
 HEADER: Final = "job.passthrough_args"
@@ -84,6 +88,26 @@ class Finding:
         """Move the signals so far to an earlier attempt."""
         self.earlier = [*self.earlier, *self.signals][:MAX_KEPT_OF_EARLIER]
         self.signals = []
+
+
+@dataclass
+class UnnamedMessage:
+    """All lines of one template that no rule names."""
+
+    template: str
+    first: Signal
+    last: Signal
+    count: int = 0
+    nodes: set[str] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+
+    def note(self, signal: Signal) -> None:
+        """Add a line."""
+        self.last, self.count = signal, self.count + 1
+        if signal.node:
+            self.nodes.add(signal.node)
+        if signal.rank is not None and len(self.ranks) < MAX_KEPT_RANKS:
+            self.ranks.add(signal.rank)
 
 
 @dataclass
@@ -167,6 +191,7 @@ class Story:
     last_step_text: str = ""
     findings: dict[str, Finding] = field(default_factory=dict)
     facts: dict[str, Fact] = field(default_factory=dict)
+    unnamed: dict[str, UnnamedMessage] = field(default_factory=dict)
     node_exits: dict[str, NodeExit] = field(default_factory=dict)
     markers: dict[int, Marker] = field(default_factory=dict)
     reported_dead: set[int] = field(default_factory=set)
@@ -187,7 +212,10 @@ class Story:
             self._note_fact(match)
         elif spec.role != "harmless":
             signal = signal_of(rules, match)
-            self.note_signal(signal)
+            if signal.failure_class == UNNAMED:
+                self._note_unnamed(signal)
+            else:
+                self.note_signal(signal)
 
     def note_signal(self, signal: Signal) -> None:
         """Add a signal to the finding of its class."""
@@ -201,6 +229,21 @@ class Story:
             self.step_at[signal.signal_id] = self.steps.last
         if signal.failure_class == _HEARTBEAT:
             self.reported_dead |= tasks_in(" ".join((signal.fields.get("tasks", ""), signal.text, *signal.block)))
+
+    def _note_unnamed(self, signal: Signal) -> None:
+        template = signal.fields[TEMPLATE_FIELD]
+        message = self.unnamed.pop(template, None) or UnnamedMessage(template, signal, signal)
+        message.note(signal)
+        self.unnamed[template] = message
+        if len(self.unnamed) > MAX_KEPT_UNNAMED:
+            del self.unnamed[next(iter(self.unnamed))]
+
+    def new_at_the_end(self) -> Signal | None:
+        """The first line that no rule names and whose message came only after the last step, if steps are known."""
+        last, last_ns = self.steps.last_position, self.steps.last_time_ns
+        firsts = sorted((message.first for message in self.unnamed.values()), key=onset_order)
+        has_steps = self.steps.last is not None
+        return next((first for first in firsts if not has_steps or self.follows(first, last, last_ns)), None)
 
     def fact(self, rule: str, name: str) -> str:
         """The newest content of a quiet rule's field; empty if there is none."""
@@ -311,6 +354,7 @@ class Story:
             self.ended.append(EndedAttempt(self.steps.attempts - 1, self.steps.last_before, signals))
         for finding in self.findings.values():
             finding.begin_attempt()
+        self.unnamed.clear()
         self.node_exits.clear()
         self.markers.clear()
         self.losses = Losses()

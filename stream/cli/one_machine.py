@@ -18,6 +18,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import DEFAULT_CLUSTER, Match
+from epicenter.rules.model.signals import UNNAMED
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
@@ -49,17 +50,22 @@ def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: b
     """Print every match of finished files; return what could not be read."""
     rules = load(settings.rule_packs, settings.topology)
     scanner = BlockBuffer(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
-    records = matches = harmless = 0
+    records = matches = harmless = unnamed = 0
     dead_letters: list[DeadLetter] = []
     sources = Sources(paths, host="", follow=False, stated=stated)
     for scanned in scanner.scan_all(watched(read_to_the_end(sources), paths)):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
         for found in sorted(scanned.matches, key=lambda match: (match.event.position, match.rule)):
+            if rules.of(found).spec.failure_class == UNNAMED and not keep_all:
+                unnamed += 1
+                continue
             matches += 1
             _print_match(rules, found, as_json)
     counted = f"{count(records, 'line')}, {matches} {'match' if matches == 1 else 'matches'}, {harmless} harmless"
     print_message(f"{counted}, {_dead_summary(dead_letters)}")
+    if unnamed:
+        print_message(f"{count(unnamed, 'line')} that no rule names may report failures: --all prints them")
     _tell_about(sources, settings)
     return sources.faults()
 

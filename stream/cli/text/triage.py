@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from epicenter.ingest.parse.prefix import clean
-from epicenter.rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage
+from epicenter.rules.model.ranges import rank_list
+from epicenter.rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage, UnnamedReport
 from epicenter.sinks.text.sanitize import sanitize
 
 MAX_LINE_LENGTH: Final = 400
 MAX_SUMMARY_LENGTH: Final = 1500
 MAX_SHOWN_BLOCK_LINES: Final = 30
 MAX_SHOWN_REASONS: Final = 3
+MAX_SHOWN_UNNAMED: Final = 5
 _MARKDOWN: Final = re.compile(r"([\\`*\[\]<>])")
 
 
@@ -27,6 +29,7 @@ def ticket(report: Triage) -> str:
         _section("Diagnosis", "\n".join(map(_check, report.checks))),
         _section("Cascade", "\n".join(f"- {safe(line)}" for line in report.cascade)),
         _section("Additional findings", _findings(report)),
+        _section("Looks like a failure, but no rule names it", _unnamed(report)),
         _section("Live dashboards", "\n".join(f"- {safe(line)}" for line in report.dashboards)),
         _section("Recommended next steps", "\n".join(f"{n}. {step}" for n, step in enumerate(report.next_steps, 1))),
     ]
@@ -108,6 +111,21 @@ def _findings(report: Triage) -> str:
 def _finding(found: FindingReport) -> str:
     times = "once" if found.count == 1 else f"{found.count} times, first"
     return f"- {safe(found.failure_class)}: {found.title} ({times} at line {found.first_line}; {_ROLES[found.role]})"
+
+
+def _unnamed(report: Triage) -> str:
+    shown = [_message(message) for message in report.unnamed[:MAX_SHOWN_UNNAMED]]
+    return "\n".join([*shown, _DRAFT]) if shown else ""
+
+
+_DRAFT: Final = "Write a rule for one of them: `epicenter rules draft TEXT`, with a line of it as TEXT."
+
+
+def _message(message: UnnamedReport) -> str:
+    times = "once" if message.count == 1 else f"{message.count} times, first"
+    who = f", {rank_list(message.ranks)}" if message.ranks else ""
+    file = f"{safe(message.file)}, " if message.file else ""
+    return f"- {times} at {file}line {message.first_line}{who}:\n\n{code(message.text)}\n"
 
 
 _ROLES: Final = {

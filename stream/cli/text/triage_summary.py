@@ -8,6 +8,7 @@ from typing import Final
 
 from epicenter.ingest.parse.prefix import peel
 from epicenter.rules.model.job_names import job_in_words
+from epicenter.rules.model.signals import UNNAMED
 from epicenter.rules.triage.attempts import attempts_text
 from epicenter.rules.triage.document import Status, Triage
 from epicenter.sinks.text.humanize import count, date_and_clock
@@ -18,6 +19,7 @@ from epicenter.stream.cli.text.triage import MAX_SUMMARY_LENGTH, duration
 
 MAX_CHECKS: Final = 3
 MAX_OTHERS: Final = 5
+MAX_UNNAMED: Final = 3
 _STATES: Final = {Status.NO_JOB: "no job in this log", Status.UNKNOWN_DEATH: "ended, and no line tells why"}
 
 
@@ -31,6 +33,7 @@ def triage_summary(report: Triage) -> Iterator[Line]:
     else:
         yield from _without_incident(report)
     yield from _other_incidents(report)
+    yield from _unnamed(report)
     if report.incident and report.failed_attempts:
         yield from heading("Before")
         for sentence in attempts_text(report.failed_attempts):
@@ -54,6 +57,8 @@ def _state(report: Triage) -> str:
         return "the end of its log can't be read"
     if report.status is Status.NO_JOB and report.progress.last_step is not None:
         return "neither the start nor the end of a job"
+    if report.status is Status.UNKNOWN_DEATH and report.primary == UNNAMED:
+        return "ended, after a line that no rule names"
     return _STATES.get(report.status, report.status)
 
 
@@ -92,6 +97,17 @@ def _other_incidents(report: Triage) -> Iterator[Line]:
         yield Line("  - ", safe(f"{other.title} ({other.failure_class}){when}"))
     if others[MAX_OTHERS:]:
         yield Line("  ", f"and {count(len(others) - MAX_OTHERS, 'more incident')}: epicenter replay shows all")
+
+
+def _unnamed(report: Triage) -> Iterator[Line]:
+    proven = {line.text for line in report.evidence} if report.primary == UNNAMED else set()
+    messages = [message for message in report.unnamed if message.text not in proven]
+    if messages:
+        yield from heading("No rule names")
+    for message in messages[:MAX_UNNAMED]:
+        times = f" ({message.count} times)" if message.count > 1 else ""
+        text = safe(peel(message.text.split("\n")[0]).body)
+        yield Line(f"  line {message.first_line}{times} ", text, max_rows=MAX_PROOF_ROWS)
 
 
 def _checks(report: Triage) -> Iterator[Line]:

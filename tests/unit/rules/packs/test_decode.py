@@ -151,4 +151,9 @@ def test_every_xid_has_a_decoder() -> None:
     assert xid({"code": "74", "words": "0x10000, 0x0, 0x0, 0x0"})["origin"] == "here"
     assert xid({"code": "154", "new_action": "GPU Reset Required"})["verdict"] == "drain the GPU and reset it"
     assert xid({"code": "149", "words": "0x021000c6 0x0"}) == {"code": "149", "words": "0x021000c6 0x0"}
-    assert set(DECODERS) == {"nvlink4", "nvlink5", "recovery", "xid"}
+    assert set(DECODERS) == {"nvlink4", "nvlink5", "recovery", "template", "xid"}
+
+
+def test_the_template_replaces_the_line() -> None:
+    fields = {"line": "ERROR shaft 7 is out", "pci": "0000:3b:00.0"}
+    assert DECODERS["template"](fields) == {"template": "ERROR shaft <number> is out", "pci": "0000:3b:00.0"}

@@ -52,8 +52,8 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         ),
         pytest.param(
             ROUTE + "maintenance: [{match: {family: gpu}, who: a, reason: b, until: 2030-01-01}]",
-            "2: maintenance.0.match.family: no family fits gpu: write nvidia, amd, memory, machine, kernel, "
-            "storage, network, collectives, cuda, jax, processes, training …",
+            "2: maintenance.0.match.family: no family fits gpu: write nvidia, amd, accelerators, memory, machine, "
+            "kernel, storage, network, collectives, cuda, jax, processes …",
             id="unknown family",
         ),
         pytest.param(

@@ -1,0 +1,61 @@
+"""Lines that no rule names: evidence, and the primary failure only where nothing named explains the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from epicenter.rules.triage.story import MAX_KEPT_UNNAMED
+from tests.support.job_logs import AT_300, HEAD, OOM, TRACEBACK, labelled, report_on, steps, summary
+
+LAMP = "ERROR lampd.shaft: the lamp of shaft 7 went out"
+OTHER_LAMP = "ERROR lampd.shaft: the lamp of shaft 8 went out"
+ENDED_WITHOUT_A_WORD = [*HEAD, *steps(0, 40)]
+
+
+def test_a_silent_end_is_explained_by_the_new_line_at_the_end() -> None:
+    report = report_on([*ENDED_WITHOUT_A_WORD, labelled(3, LAMP)], None)
+    assert (report.status, report.primary) == ("unknown-death", "unnamed-failure")
+    assert report.evidence[0].text.endswith(LAMP)
+    assert "No rule names this line" in report.summary
+
+
+@pytest.mark.parametrize(
+    ("lines", "primary"),
+    [
+        ([*AT_300, labelled(3, LAMP), labelled(3, TRACEBACK), labelled(3, OOM)], "oom-gpu"),
+        ([*HEAD, labelled(3, LAMP), *steps(0, 40)], "unknown-death"),
+        ([*HEAD, *steps(0, 999), labelled(3, LAMP), *summary(0)], None),
+        ([*steps(0, 3), LAMP], None),
+    ],
+    ids=["a-named-failure", "steps-followed", "the-job-completed", "no-job"],
+)
+def test_an_unnamed_line_is_not_the_primary_failure_with(lines: Sequence[str], primary: str | None) -> None:
+    report = report_on(lines, None, name="lamps.log")
+    assert report.primary == primary
+    assert "unnamed-failure" not in report.classes
+    assert [message.count for message in report.unnamed] == [1]
+
+
+def test_lines_of_one_message_are_counted_together_the_rarest_message_first() -> None:
+    report = report_on([*ENDED_WITHOUT_A_WORD, LAMP, OTHER_LAMP, "lampd: fatal: no oil"], None)
+    assert [(message.template, message.count) for message in report.unnamed] == [
+        ("lampd: fatal: no oil", 1),
+        ("ERROR lampd.shaft: the lamp of shaft <number> went out", 2),
+    ]
+    first = len(ENDED_WITHOUT_A_WORD) + 1
+    assert [(message.first_line, message.last_line) for message in report.unnamed] == [
+        (first + 2, first + 2),
+        (first, first + 1),
+    ]
+
+
+def test_the_summary_of_a_log_without_a_job_mentions_lines_that_look_like_failures() -> None:
+    assert "some lines look like one" in report_on([LAMP], None, name="lamps.log").summary
+
+
+def test_messages_without_end_take_no_more_room() -> None:
+    words = [f"ERROR lampd: {'ab' * number} went out" for number in range(1, MAX_KEPT_UNNAMED + 50)]
+    report = report_on([*ENDED_WITHOUT_A_WORD, *words], None)
+    assert len(report.unnamed) == 20
