@@ -11,7 +11,7 @@ import msgspec
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ranges import ranges
 from epicenter.rules.model.times import iso_from_ns
-from epicenter.sinks.clickhouse import jobs, lines, operator_actions, reading
+from epicenter.sinks.clickhouse import jobs, lines, operator_actions, reading, unnamed
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.named import named_incident
 
@@ -137,6 +137,12 @@ def _deliveries(client: Client, parameters: Parameters) -> Any:
     return reading.incident_deliveries(client, parameters.get("id", ""))
 
 
+def _unnamed(client: Client, parameters: Parameters) -> Any:
+    """Messages that look like failures and that no rule names, first seen since `since_ns`, at most `limit`."""
+    limit = min(_number(parameters, "limit", 50), MAX_LISTED)
+    return unnamed.list_unnamed(client, _number(parameters, "since_ns", 0), limit)
+
+
 QUESTIONS: Final[dict[str, Callable[[Client, Parameters], Any]]] = {
     "incident": _incident,
     "evidence": _evidence,
@@ -149,6 +155,7 @@ QUESTIONS: Final[dict[str, Callable[[Client, Parameters], Any]]] = {
     "job-state": _job_state,
     "silences": _silences,
     "deliveries": _deliveries,
+    "unnamed": _unnamed,
 }
 
 

@@ -12,8 +12,10 @@ from aiohttp import web
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import JobState
 from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse import jobs, operator_actions, reading
 from epicenter.sinks.clickhouse.named import named_incident
+from epicenter.sinks.clickhouse.unnamed import list_unnamed
 from epicenter.sinks.evidence.questions import answer
 from epicenter.sinks.net.token_guard import IS_KNOWN, OPEN_PATHS, require_token
 from epicenter.sinks.page import guard, postmortem
@@ -32,6 +34,8 @@ from epicenter.sinks.text.incident_view import IncidentView
 
 DEFAULT_LIMIT: Final = 200
 MAX_LIMIT: Final = 1_000
+MAX_UNNAMED: Final = 200
+UNNAMED_WITHIN_NS: Final = 7 * 86_400 * NS_PER_S
 STATIC: Final = Path(__file__).with_name("static")
 
 
@@ -64,6 +68,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.get("/jobs/{cluster}/{job}", pages.job),
             web.get("/nodes/{node}", pages.node),
             web.get("/silences", pages.silences),
+            web.get("/unnamed", pages.unnamed),
             web.get("/events", events(feed, health, state.read)),
             web.get("/healthz", pages.healthz),
             web.get("/livez", pages.livez),
@@ -164,6 +169,12 @@ class _Pages:
         """The draft post-mortem as Markdown."""
         text = postmortem.markdown(await self._incident(request))
         return web.Response(text=text, content_type="text/markdown", charset="utf-8")
+
+    async def unnamed(self, request: web.Request) -> web.Response:
+        """Messages of the last week that look like failures and that no rule names, as HTML."""
+        version, since_ns = str(self._feed.version), time_ns() - UNNAMED_WITHIN_NS
+        messages = await self._query(lambda client: list_unnamed(client, since_ns, MAX_UNNAMED))
+        return await self._render("unnamed.html", version, messages=messages)
 
     async def api_silences(self, request: web.Request) -> web.Response:
         """Active silences; with `all=1` expired ones too."""

@@ -30,6 +30,7 @@ COMMANDS = {
         "match": "epicenter.stream.cli.analyze:match",
         "replay": "epicenter.stream.cli.analyze:replay",
         "triage": "epicenter.stream.cli.analyze:triage",
+        "unnamed": "epicenter.stream.cli.unnamed:unnamed",
     },
     "Run": {
         "demo": "epicenter.stream.cli.local:demo",

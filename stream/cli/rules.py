@@ -87,3 +87,20 @@ def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
 
     with writing(output or "standard output"):
         import_rules(files, output)
+
+
+@rules.command("draft")
+@click.argument("text", metavar="TEXT")
+@click.argument("files", nargs=-1, type=PATH, metavar="[FILE]...")
+@click.option("--output", type=OUTPUT_PATH, help="Write to this file, not to standard output.")
+def rules_draft(text: str, files: tuple[Path, ...], output: Path | None) -> None:
+    """Draft a rule for lines like TEXT. TEXT is a line, or a template as `epicenter unnamed` prints it.
+
+    Such lines of each FILE become the rule's examples.
+
+    Example: epicenter rules draft "lamp of shaft 7 went out" train.log --output my-pack.yaml
+    """
+    from epicenter.stream.rule_tools.draft_rule import draft_rule
+
+    with writing(output or "standard output"):
+        draft_rule(text, files, output)

@@ -15,6 +15,7 @@ from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import JobPhase, JobState
 from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.records import Match
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse import jobs, reading
 from epicenter.sinks.clickhouse.client import Client, connect
@@ -31,8 +32,11 @@ from epicenter.sinks.clickhouse.operator_actions import (
 )
 from epicenter.sinks.clickhouse.reading import Group, IncidentFilter
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.sinks.clickhouse.unnamed import list_unnamed
 from epicenter.stream.alerts.operator_actions import active_actions
+from tests.support.logs import at, the_rules
 from tests.support.page_store import add_job
+from tests.support.signals import a_match
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 pytestmark = pytest.mark.integration
@@ -384,3 +388,22 @@ def test_without_a_world_size_every_placed_rank_counts(client: Client) -> None:
     store_heartbeat(client, "4711", 0, 0)
     assert [rank["rank"] for rank in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
     assert [job["ranks"] for job in jobs.list_jobs(client)] == [4]
+
+
+def an_unnamed(second: float, node: str, job: str, number: int) -> Match:
+    template = "lamp of shaft <number> went out"
+    text = f"ERROR lamp of shaft {number} went out"
+    return a_match("unnamed.failure", second, node, job, text, rank=number, fields={"template": template})
+
+
+def test_unnamed_messages_are_listed_once_by_template(client: Client) -> None:
+    matches = [an_unnamed(20, "n2", "B", 8), an_unnamed(10, "n1", "A", 7), an_unnamed(30, "n1", "A", 9)]
+    pairs = [(match, the_rules().spec_of(match)) for match in matches]
+    for _ in range(2):
+        ClickHouseSink(client).write(matches=pairs)
+    (message,) = list_unnamed(client, since_ns=0, limit=10)
+    assert (message["template"], message["lines"]) == ("lamp of shaft <number> went out", 3)
+    assert (message["nodes"], message["jobs"]) == (2, 2)
+    assert (message["node"], message["job"], message["rank"]) == ("n1", "A", 7)
+    assert message["text"] == "ERROR lamp of shaft 7 went out"
+    assert list_unnamed(client, since_ns=at(11), limit=10) == []

@@ -7,7 +7,10 @@ from time import time_ns
 from typing import Final
 
 from epicenter.rules.model.ledger import Delivery, Outcome, Sample
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import TEMPLATE_FIELD
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.rules.packs.spec import RuleSpec
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.operator_actions import Feedback, write_feedback
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
@@ -15,6 +18,7 @@ from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.rule_budget import Use
 from epicenter.stream.scan.scan import ScanResult
 from tests.support.logs import the_rules
+from tests.support.signals import a_match
 
 EVERY_S: Final = 300
 DAY_S: Final = 86_400
@@ -24,7 +28,17 @@ def seed(client: Client) -> None:
     """Write it all."""
     for incident_id, revision in client.query("SELECT incident_id, revision FROM incidents FINAL"):
         write_feedback(client, Feedback(incident_id, "ada", time_ns(), revision, "right", note="the GPU was replaced"))
-    ClickHouseSink(client).write(samples=_samples_of_a_worker(), deliveries=_deliveries_to_an_unreachable_target())
+    ClickHouseSink(client).write(
+        matches=[_an_unnamed_line()],
+        samples=_samples_of_a_worker(),
+        deliveries=_deliveries_to_an_unreachable_target(),
+    )
+
+
+def _an_unnamed_line() -> tuple[Match, RuleSpec]:
+    fields = {TEMPLATE_FIELD: "ERROR lampd: the lamp of shaft <number> went out"}
+    match = a_match("unnamed.failure", 3600, "n1", "A", "ERROR lampd: the lamp of shaft 7 went out", fields=fields)
+    return match, the_rules().spec_of(match)
 
 
 def _deliveries_to_an_unreachable_target() -> list[Delivery]:

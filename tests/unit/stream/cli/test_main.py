@@ -129,7 +129,7 @@ def test_mistyped_command_or_option_gets_a_proposal(mistyped: str, proposed: str
     assert f"Error: {proposed}" in err
 
 
-SERVES_OR_DRAFTS = ("demo", "export", "mcp", "page", "rules import", "worker")
+SERVES_OR_DRAFTS = ("demo", "export", "mcp", "page", "rules draft", "rules import", "worker")
 """Commands that run until they are stopped, or write a document of its own form."""
 
 

@@ -29,6 +29,7 @@ ARGUMENTS = {
     "silences end": ("3f2a",),
     "silences list": (),
     "triage": ("kern.log",),
+    "unnamed": (),
 }
 """Commands that read settings, with arguments for which there is no input, so that each ends at once."""
 

@@ -1,0 +1,43 @@
+"""`epicenter unnamed` as text or JSON; log text is sanitized first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import orjson
+
+from epicenter.ingest.parse.prefix import peel
+from epicenter.sinks.text.humanize import count, date_and_clock
+from epicenter.stream.cli.text.layout import Line, print_hanging
+from epicenter.stream.cli.text.terminal import console, safe
+from epicenter.stream.process.logs import print_message
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.evidence import query
+
+
+def print_unnamed(settings: Settings, since_ns: int, limit: int, as_json: bool) -> None:
+    """Print the messages first seen since then, the newest first."""
+    messages = query(settings, "unnamed", since_ns=since_ns, limit=limit)
+    for message in messages:
+        if as_json:
+            click.echo(orjson.dumps(message))
+        else:
+            print_hanging(console(), [_line(message)])
+    if not messages:
+        print_message("no new messages of failures without a rule")
+
+
+def _line(message: dict[str, Any]) -> Line:
+    where = [
+        name
+        for name in (
+            message["job"] and f"job {message['job']}",
+            message["node"],
+            "" if message["rank"] is None else f"rank {message['rank']}",
+        )
+        if name
+    ]
+    seen = [count(message["lines"], "line"), count(message["nodes"], "node")]
+    facts = safe(f"({', '.join([*seen, 'first ' + ' '.join(where) if where else ''])})".replace(", )", ")"))
+    return Line(f"{date_and_clock(message['first_seen'])} UTC  ", f"{safe(peel(message['text']).body)} {facts}")
