@@ -28,6 +28,9 @@ TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _LINE_FIELD: Final = "line"
 """The text of some sites' own records; loggers have the number of a line of code here."""
 
+DETAIL_FIELDS: Final = ("error", "err", "exc_info", "exception", "stack_trace")
+"""What loggers of JSON (zap, logrus, zerolog, Python's) put next to their message: the error, or a whole traceback."""
+
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
 _RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
 _CLOCK = re.compile(rb":\d\d:\d\d")
@@ -172,9 +175,18 @@ class _Texts(msgspec.Struct):
     MESSAGE: str | None = None
     body: str | None = None
     line: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+    err: msgspec.Raw = msgspec.Raw()
+    exc_info: msgspec.Raw = msgspec.Raw()
+    exception: msgspec.Raw = msgspec.Raw()
+    stack_trace: msgspec.Raw = msgspec.Raw()
     insertId: msgspec.Raw = msgspec.Raw()  # noqa: N815
     logStreamName: msgspec.Raw = msgspec.Raw()  # noqa: N815
     logStream: msgspec.Raw = msgspec.Raw()  # noqa: N815
+
+
+def _details_of(texts: _Texts) -> tuple[msgspec.Raw, ...]:
+    return texts.error, texts.err, texts.exc_info, texts.exception, texts.stack_trace
 
 
 _decode_texts = msgspec.json.Decoder(_Texts).decode
@@ -191,7 +203,7 @@ def text_of(value: bytes) -> str:
             texts = _decode_texts(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _text_of(_fields(value, must_be_json=False), value)
-        if texts.line or texts.insertId or texts.logStreamName or texts.logStream:
+        if any((texts.line, texts.insertId, texts.logStreamName, texts.logStream, *_details_of(texts))):
             return _text_of(_fields(value, must_be_json=False), value)
         for text in (texts.message, texts.log, texts.msg, texts.MESSAGE, texts.body):
             if text is not None:
@@ -232,11 +244,20 @@ def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
 def _text_of(fields: dict[str, Any], value: bytes) -> str:
     for name in TEXT_FIELDS:
         if (content := fields.get(name)) is not None:
-            return content if isinstance(content, str) else _as_text(name, content)
+            return _with_detail(content, fields) if isinstance(content, str) else _as_text(name, content)
     if isinstance(line := fields.get(_LINE_FIELD), str):
         return line
     name = next((name for name in TEXT_FIELDS if name in fields), "")
     return _as_text(name, None) if name else value.decode("utf-8", "replace")
+
+
+def _with_detail(text: str, fields: dict[str, Any]) -> str:
+    """The message with the error that its logger put into a field of its own; a traceback on lines of its own."""
+    details = (content for name in DETAIL_FIELDS if isinstance(content := fields.get(name), str))
+    detail = next((content for content in details if content and content not in text), "")
+    if not detail:
+        return text
+    return f"{text}\n{detail}" if "\n" in detail else f"{text}: {detail}"
 
 
 def _as_text(name: str, content: Any) -> str:

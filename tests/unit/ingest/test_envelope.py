@@ -406,3 +406,21 @@ def test_a_kubernetes_event_is_about_its_pod_and_node_not_its_shipper() -> None:
 def test_an_event_about_a_node_or_a_job_names_it(kind: str, node: str, job: str) -> None:
     parsed = event({"regarding": {"kind": kind, "name": "n4"}, "message": "x", "eventTime": None}, b"elsewhere")
     assert (parsed.node, parsed.job) == (node, job)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"error": "no space left on device"}, "sync failed: no space left on device"),
+        ({"err": "exit status 1", "exception": "another"}, "sync failed: exit status 1"),
+        ({"exc_info": "Traceback:\nValueError: x"}, "sync failed\nTraceback:\nValueError: x"),
+        ({"error": "sync failed"}, "sync failed"),
+        ({"error": ""}, "sync failed"),
+        ({"error": {"code": 3}}, "sync failed"),
+        ({"err": None, "error": 7}, "sync failed"),
+    ],
+    ids=["error", "the-first", "traceback", "said-already", "empty", "no-text", "null-and-number"],
+)
+def test_the_error_that_a_logger_puts_into_a_field_follows_the_message(more: dict[str, Any], text: str) -> None:
+    value = orjson.dumps({"level": "error", "msg": "sync failed", **more})
+    assert (event(value).text, text_of(value)) == (text, text)
