@@ -252,7 +252,7 @@ def _text_of(fields: dict[str, Any], value: bytes) -> str:
 
 
 def _with_detail(text: str, fields: dict[str, Any]) -> str:
-    """The message with the error that its logger put into a field of its own; a traceback on lines of its own."""
+    """The message with the error that its logger put into another field; a traceback begins a new line."""
     details = (content for name in DETAIL_FIELDS if isinstance(content := fields.get(name), str))
     detail = next((content for content in details if content and content not in text), "")
     if not detail:
