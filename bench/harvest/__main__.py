@@ -1,0 +1,131 @@
+"""Which failure messages of producers' source code our rules name: `python -m bench.harvest SOURCES`."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from bench.harvest import report
+from bench.harvest.examples import misfits
+from bench.harvest.extract import templates_of
+from bench.harvest.labels import read_labels
+from bench.harvest.matching import Matcher, Named
+from bench.harvest.producers import PRODUCERS, Producer, read_producers, version_of
+from bench.harvest.score import Row, row_of
+from bench.harvest.state import Changes, changes, read_state, state_of, write_state
+from bench.harvest.template import Level, Template
+from epicenter.rules.packs.load import load
+
+LEVELS: tuple[Level, ...] = ("error", "warning")
+SAMPLE = 120
+
+
+class Harvest(NamedTuple):
+    """The messages of one producer, and how they are named."""
+
+    producer: Producer
+    version: str
+    templates: list[Template]
+    named: dict[str, Named]
+
+    def rows(self) -> Iterator[Row]:
+        """Its figures, one row a level."""
+        labels = read_labels(self.producer.name)
+        for level in LEVELS:
+            row = row_of(self.producer.name, self.version, level, self.templates, self.named, labels)
+            if row.templates:
+                yield row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, sample or check; the exit code, 1 when an example can't be printed."""
+    options = _parsed(arguments)
+    producers = [producer for producer in read_producers(options.producers) if producer.root(options.sources).is_dir()]
+    if options.only:
+        producers = [producer for producer in producers if producer.name in options.only]
+    if options.check_examples:
+        return _check_examples(producers, options.sources)
+    if options.sample:
+        _print_sample(next(producer for producer in producers if producer.name == options.sample), options.sources)
+        return 0
+    _measure(producers, options)
+    return 0
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.harvest", description=__doc__)
+    parser.add_argument("sources", type=Path, help="a folder with a folder of sources for each producer")
+    parser.add_argument("--producers", type=Path, default=PRODUCERS, help="the file that describes them")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this producer")
+    parser.add_argument("--json", action="store_true", help="one line of JSON a row")
+    parser.add_argument("--unnamed", action="store_true", help="print the messages that no rule names too")
+    parser.add_argument("--write", action="store_true", help="write docs/source-coverage.md and .json")
+    parser.add_argument("--sample", metavar="NAME", help="print some messages of a producer to judge, in random order")
+    parser.add_argument("--check-examples", action="store_true", help="list examples that no producer can print")
+    return parser.parse_args(arguments)
+
+
+def _measure(producers: Sequence[Producer], options: argparse.Namespace) -> None:
+    matcher, before = Matcher(load()), read_state()
+    harvests = [_harvest(producer, options.sources, matcher) for producer in producers]
+    states = {harvest.producer.name: state_of(harvest.version, harvest.named) for harvest in harvests}
+    changed = {name: changes(before.get(name), state) for name, state in states.items()}
+    rows = [row for harvest in harvests for row in harvest.rows()]
+    if options.json:
+        for row in rows:
+            print(msgspec.json.encode(report.as_json(row, changed[row.producer])).decode())
+    else:
+        print(report.as_text(rows))
+        _print_changes(harvests, changed)
+    if options.unnamed:
+        _print_unnamed(harvests)
+    if options.write:
+        report.DOCUMENT.write_text(report.as_document(rows), "utf-8")
+        write_state(states)
+
+
+def _harvest(producer: Producer, sources: Path, matcher: Matcher) -> Harvest:
+    templates = [template for template in templates_of(producer, sources) if template.level in LEVELS]
+    return Harvest(producer, version_of(producer.root(sources)), templates, matcher.named(templates))
+
+
+def _print_changes(harvests: Sequence[Harvest], changed: dict[str, Changes | None]) -> None:
+    for harvest in harvests:
+        if found := changed[harvest.producer.name]:
+            texts = {template.id: template.text for template in harvest.templates}
+            for line in report.changes_as_text(harvest.producer.name, found, texts):
+                print(line)
+
+
+def _print_unnamed(harvests: Sequence[Harvest]) -> None:
+    for harvest in harvests:
+        for template in harvest.templates:
+            if harvest.named[template.id].how == "unnamed":
+                print(f"{template.id}\t{template.level}\t{template.place}\t{template.text!r}")
+
+
+def _print_sample(producer: Producer, sources: Path) -> None:
+    """Print messages of errors that nobody has judged yet; the same ones each time."""
+    labelled = read_labels(producer.name)
+    found = [template for template in templates_of(producer, sources) if template.level == "error"]
+    random.Random(producer.name).shuffle(found)
+    for template in [template for template in found if template.id not in labelled][:SAMPLE]:
+        print(f"{template.id}\t{template.place}\t{template.text!r}")
+
+
+def _check_examples(producers: Sequence[Producer], sources: Path) -> int:
+    found = misfits(load(), producers, sources)
+    for misfit in found:
+        print(misfit)
+    print(f"{len(found)} examples that no harvested producer can print")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""The file that describes producers: where their sources are, which calls print a message, and the line that it makes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from bench.harvest.template import Level
+from epicenter.rules.documents.strict import Strict
+
+PRODUCERS = Path(__file__).with_name("producers.yaml")
+Language = Literal["c", "c++", "go", "python"]
+Form = Literal["printf", "braces", "joined", "streamed", "plain"]
+_VERSION_FILES = ("VERSION", "*.dist-info/METADATA", "PKG-INFO")
+
+
+class CallSpec(Strict):
+    """Calls that print a message. `call` fits the whole name of the function.
+
+    `form` says how its text becomes the message: a format of `printf` or of `{}`, arguments or streamed values one
+    after the other, or the text as it is. `argument` is the number of the text; without it, the first text is taken.
+    `where` are expressions that arguments of these numbers must fit. `line` and `source` replace the producer's;
+    `prefix_macro` is what a file defines to put a text before each of these messages.
+    """
+
+    call: str
+    level: Level = "error"
+    form: Form = "printf"
+    argument: int | None = None
+    where: dict[int, str] = {}
+    line: str = ""
+    source: str = ""
+    prefix_macro: str = ""
+
+
+class Producer(Strict):
+    """One producer. `folder` is below the sources' folder; `paths` are globs in it, `without` expressions of paths.
+
+    `line` is what people find in their log for a message. It may have the holes {message}, {level}, {letter}, {file},
+    {path}, {number}, {function}, {module}, {device} and {0}, {1}, … for arguments.
+    `references` fits the references of rules that mean this producer; `sisters` share its messages.
+    """
+
+    name: str
+    folder: str = ""
+    language: Language
+    paths: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    line: str = "{message}"
+    device: str = ""
+    source: str = ""
+    calls: tuple[CallSpec, ...]
+    references: str = ""
+    sisters: tuple[str, ...] = ()
+    labelled: bool = False
+
+    def root(self, sources: Path) -> Path:
+        """The folder of its sources."""
+        return sources / (self.folder or self.name)
+
+    def files(self, sources: Path) -> Iterator[Path]:
+        """Its files in a fixed order."""
+        root = self.root(sources)
+        found = {file for glob in self.paths for file in root.glob(glob) if file.is_file()}
+        for file in sorted(found):
+            if not any(re.search(pattern, str(file.relative_to(root))) for pattern in self.without):
+                yield file
+
+
+def read_producers(file: Path = PRODUCERS) -> list[Producer]:
+    """All producers of the file; its key `shared` only holds what they have in common."""
+    document: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
+    return [Producer.model_validate(fields) for fields in document["producers"]]
+
+
+def version_of(root: Path) -> str:
+    """The version of a checkout or of an unpacked package; empty if nothing says it."""
+    if (root / ".git").exists():
+        command = ["git", "-C", str(root), "describe", "--tags", "--always"]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    for name in _VERSION_FILES:
+        for file in sorted(root.glob(name)):
+            text = file.read_text("utf-8", "replace")
+            stated = re.search(r"^Version: (\S+)", text, re.MULTILINE)
+            return stated[1] if stated else text.partition("\n")[0].strip()
+    return ""

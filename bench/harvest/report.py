@@ -1,0 +1,103 @@
+"""The figures as text, as JSON and as docs/source-coverage.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.harvest.score import Row, Share
+from bench.harvest.state import Changes
+
+DOCUMENT = Path(__file__).parents[2] / "docs/source-coverage.md"
+HEADINGS = ("producer", "version", "level", "messages", "by text", "by shape", "fatal, named", "noise, an error")
+MAX_SHOWN = 5
+INTRODUCTION = """\
+# Which failure messages of other programs' source code are named
+
+Every message that a producer can print is in its source code: a format with holes. `python -m bench.harvest` reads these
+formats, fills the holes with plausible values, and asks the rules. The others show what has not been posted anywhere
+yet. The sources are not in this repository, and neither are their texts: `bench/harvest/labels` and
+`docs/source-coverage.json` hold ids only.
+
+| column | meaning |
+|---|---|
+| messages | different formats with at least six letters of fixed text |
+| by text | a rule that knows the message names it |
+| by shape | only a rule for any line of its form names it: a `fallback`, `python.exception_line`, or one of class `unnamed-failure` |
+| fatal, named | of those judged able to kill or stall a job, its start, a node or a server: how many are named, with the 95 % interval of their share |
+| noise, an error | of those judged noise: how many a rule of severity `error` or `critical` names |
+
+A message counts once, however often it is printed. Unused code and debug builds are in; messages that a variable holds, and
+what a wrapper of a log call prints, are out.
+"""
+HOW = """
+## How to run it again
+
+Put checkouts (`git archive` is enough, with the output of `git describe` in a file `VERSION`) or unpacked packages into one
+folder, each named as its `folder` in `bench/harvest/producers.yaml`. Those that are missing are left out.
+
+```sh
+pip install -e '.[harvest]'
+python -m bench.harvest SOURCES                      # the table, and what changed since it was last written
+python -m bench.harvest SOURCES --only nccl --unnamed   # the messages that no rule names
+python -m bench.harvest SOURCES --sample nccl        # some of its messages, to judge without knowing what is named
+python -m bench.harvest SOURCES --check-examples     # examples of rules that their producer can't print
+python -m bench.harvest SOURCES --write              # this page and the ids
+```
+
+To judge messages, add rows to `bench/harvest/labels/PRODUCER.tsv`: the id; then `fatal`, `degraded` or `noise` and perhaps
+the class that fits, by a first and by a second reader. Messages on which they disagree don't count.
+"""
+
+
+def as_document(rows: Iterable[Row]) -> str:
+    """The page."""
+    table = ["|".join(["", *HEADINGS, ""]), "|---|---|---|---:|---:|---:|---|---|"]
+    table += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    return INTRODUCTION + "\n" + "\n".join(table) + "\n" + HOW
+
+
+def as_text(rows: Sequence[Row]) -> str:
+    """The same table for a terminal."""
+    lines = [HEADINGS, *map(cells, rows)]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(HEADINGS))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """The cells of a row of the table."""
+    named = [_percent(count, row.templates) for count in (row.specific, row.shape)]
+    return (
+        *(row.producer, row.version, row.level, f"{row.templates:,}", *named),
+        *(_share(row.fatal_named), _share(row.noise_alarmed)),
+    )
+
+
+def _percent(count: int, total: int) -> str:
+    return f"{count} ({count / total:.1%})" if total else "–"
+
+
+def _share(share: Share) -> str:
+    low, high = share.interval
+    return f"{share.count} of {share.total} ({low:.0%} to {high:.0%})" if share.total else "–"
+
+
+def changes_as_text(producer: str, found: Changes, texts: Mapping[str, str]) -> list[str]:
+    """Lines on what changed; texts of vanished messages are not known."""
+    lines = []
+    for name in ("new", "vanished", "newly_named", "no_longer_named"):
+        ids: list[str] = getattr(found, name)
+        if ids:
+            lines.append(f"{producer}: {len(ids)} {name.replace('_', ' ')} since {found.since}")
+            lines += [f"  {identifier} {texts.get(identifier, '')}" for identifier in ids[:MAX_SHOWN]]
+    return lines
+
+
+def as_json(row: Row, found: Changes | None) -> dict[str, Any]:
+    """A row with everything that its text has."""
+    fields = row._asdict()
+    for name in ("fatal_named", "noise_alarmed"):
+        share: Share = fields[name]
+        fields[name] = {"count": share.count, "total": share.total, "interval": share.interval}
+    return {**fields, "changes": found}
