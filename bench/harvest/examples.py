@@ -35,7 +35,7 @@ class Texts:
 
 
 def misfits(rules: RuleSet, producers: Sequence[Producer], sources: Path) -> list[str]:
-    """A message for each example whose match no text of a producer that its rule refers to explains."""
+    """A message for each example that no text explains, of rules that refer to these producers and to no other."""
     texts = {producer.name: Texts(texts_of(producer, sources)) for producer in producers}
     by_name = {producer.name: producer for producer in producers}
     found = (_misfits_of(rule, by_name, texts) for rule in rules.rules if rule.spec.examples)
@@ -43,28 +43,22 @@ def misfits(rules: RuleSet, producers: Sequence[Producer], sources: Path) -> lis
 
 
 def _misfits_of(rule: Rule, producers: Mapping[str, Producer], texts: Mapping[str, Texts]) -> Iterator[str]:
-    meant, other = _meant(rule, producers)
+    meant = _meant(rule, producers)
     if not meant or rule.spec.examples is None:
         return
-    named = {*meant, *(sister for name in meant for sister in producers[name].sisters if sister in texts)}
+    group = {name for name, other in producers.items() if any(producers[own].is_sister(other) for own in meant)}
     for line in rule.spec.examples.matches:
-        if not any(_explains(texts[name], rule, line) for name in sorted(named)):
-            also = f", or of {', '.join(other)}" if other else ""
-            yield f"{rule.place}: {rule.spec.id}: no text of {', '.join(sorted(named))}{also}: {line}"
+        if not any(_explains(texts[name], rule, line) for name in sorted(group)):
+            yield f"{rule.place}: {rule.spec.id}: no text of {', '.join(sorted(meant))}: {line}"
 
 
-def _meant(rule: Rule, producers: Mapping[str, Producer]) -> tuple[set[str], list[str]]:
-    """The producers that the references of the rule mean, and the references that mean none."""
-    meant, other = set[str](), []
-    for reference in rule.spec.references:
-        names = {
-            name
-            for name, producer in producers.items()
-            if producer.references and re.search(producer.references, reference)
-        }
-        meant |= names
-        other += [] if names else [reference]
-    return meant, other
+def _meant(rule: Rule, producers: Mapping[str, Producer]) -> set[str]:
+    """The producers that the references of the rule mean; none if one of them is not harvested."""
+    meant = [
+        {name for name, producer in producers.items() if producer.references and re.search(producer.references, text)}
+        for text in rule.spec.references
+    ]
+    return set().union(*meant) if all(meant) else set()
 
 
 def _explains(texts: Texts, rule: Rule, line: str) -> bool:

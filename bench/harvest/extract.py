@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -59,10 +58,17 @@ def _templates_in(producer: Producer, path: str, text: str, macros: dict[str, st
         spec = next((spec for pattern, spec in specs if pattern.fullmatch(call.name) and _is_meant(call, spec)), None)
         parts = stripped(_message(call, spec)) if spec else ()
         if spec and has_words(parts):
+            values = [_value(argument, spec, macros) for argument in call.arguments]
+            holes = _holes(producer, spec, call, path)
             before = compiled_code.prefix_of(text, spec.prefix_macro, macros) if spec.prefix_macro else ""
-            shape = before + _shape(producer, spec, call, path, macros)
-            place = f"{path}:{call.line}"
-            yield Template(producer.name, parts, spec.level, shape, spec.source or producer.source, place)
+            yield Template(
+                producer.name,
+                (spec.before.format(*values, **holes), *parts) if spec.before else parts,
+                spec.level,
+                before + (spec.line or producer.line).format(*values, **holes),
+                spec.source or producer.source,
+                f"{path}:{call.line}",
+            )
 
 
 def _is_meant(call: Call, spec: CallSpec) -> bool:
@@ -98,25 +104,24 @@ def _formatted(text: Argument, rest: tuple[Argument, ...], spec: CallSpec) -> Pa
     return read(str(text.parts[0]), [argument.source for argument in rest])
 
 
-def _shape(producer: Producer, spec: CallSpec, call: Call, path: str, macros: dict[str, str]) -> str:
-    """The producer's line with all but the message filled in."""
-    arguments = map(partial(_value, macros=macros), call.arguments)
-    return (spec.line or producer.line).format(
-        *arguments,
-        message="{message}",
-        level=spec.level.upper(),
-        letter=spec.level[0].upper(),
-        file=Path(path).name,
-        path=path,
-        number=call.line,
-        function=call.function,
-        module=re.sub(r"(?:/__init__)?\.\w+$", "", path).replace("/", "."),
-        device=producer.device,
-    )
+def _holes(producer: Producer, spec: CallSpec, call: Call, path: str) -> dict[str, str]:
+    """What fills the named holes of a line, all but the message."""
+    return {
+        "message": "{message}",
+        "level": spec.level.upper(),
+        "letter": spec.level[0].upper(),
+        "file": Path(path).name,
+        "path": path,
+        "number": str(call.line),
+        "function": call.function,
+        "module": re.sub(r"(?:/__init__)?\.\w+$", "", path).replace("/", "."),
+        "device": producer.device,
+    }
 
 
-def _value(argument: Argument, macros: dict[str, str]) -> str:
+def _value(argument: Argument, spec: CallSpec, macros: dict[str, str]) -> str:
     """The text or number of an argument that is the name of one, or a text; else its source."""
     if argument.parts and len(argument.parts) == 1 and isinstance(argument.parts[0], str):
         return argument.parts[0]
-    return macros.get(argument.source.rpartition(".")[2], argument.source)
+    name = argument.source.rpartition(".")[2]
+    return macros.get(spec.constants + name, name)

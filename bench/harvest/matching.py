@@ -21,6 +21,8 @@ How = Literal["specific", "shape", "unnamed"]
 _A_TIME_NS = 1_767_225_600_000_000_000
 _BY_SHAPE = ("python.exception_line",)
 _UNNAMED_CLASS = "unnamed-failure"
+NO_MESSAGE = "the quick brown fox"
+"""Rules that name this in a producer's line name any message there."""
 
 
 class Named(NamedTuple):
@@ -44,9 +46,11 @@ class Matcher:
         """How each message is named, by its id: by any of its fillings."""
         rules: dict[str, set[str]] = {template.id: set() for template in templates}
         for template, lines in self._worth_scanning(templates):
-            found = self._scanner.scan(_batch(template, lines)).matches
-            rules[template.id] |= {match.rule for match in found}
-        return {name: self._named(sorted(ids)) for name, ids in rules.items()}
+            rules[template.id] |= self._matching(template, lines)
+        return {template.id: self._named(template, sorted(rules[template.id])) for template in templates}
+
+    def _matching(self, template: Template, lines: Sequence[str]) -> set[str]:
+        return {match.rule for match in self._scanner.scan(_batch(template, lines)).matches}
 
     def _worth_scanning(self, templates: Sequence[Template]) -> list[tuple[Template, list[str]]]:
         """The fillings in which any pattern may match: one search for all of them."""
@@ -55,11 +59,12 @@ class Matcher:
         hits = self._lines.scan([_encoded(line) for _, lines in fillings for line in lines])
         return [fillings[number] for number in sorted({owners[record] for record, _ in hits})]
 
-    def _named(self, ids: Sequence[str]) -> Named:
+    def _named(self, template: Template, ids: Sequence[str]) -> Named:
         specs = [spec for spec in map(self._spec, ids) if reports_failure(spec.role)]
         how: How = "unnamed"
         if specs:
-            how = "shape" if all(map(_is_by_shape, specs)) else "specific"
+            by_shape = self._matching(template, template.shape.replace("{message}", NO_MESSAGE).split("\n"))
+            how = "shape" if all(_is_by_shape(spec) or spec.id in by_shape for spec in specs) else "specific"
         is_error = any(spec.severity in ERRORS for spec in specs)
         classes = sorted({spec.failure_class for spec in specs})
         return Named(how, tuple(spec.id for spec in specs), tuple(classes), is_error)

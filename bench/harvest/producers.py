@@ -1,4 +1,4 @@
-"""The file that describes producers: where their sources are, which calls print a message, and the line that it makes."""
+"""The file of producers: where their sources are, which calls print a message, and the line that it makes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
+from pydantic import Field
 
 from bench.harvest.template import Level
 from epicenter.rules.documents.strict import Strict
@@ -25,17 +26,21 @@ class CallSpec(Strict):
     `form` says how its text becomes the message: a format of `printf` or of `{}`, arguments or streamed values one
     after the other, or the text as it is. `argument` is the number of the text; without it, the first text is taken.
     `where` are expressions that arguments of these numbers must fit. `line` and `source` replace the producer's;
-    `prefix_macro` is what a file defines to put a text before each of these messages.
+    `prefix_macro` is what a file defines to put a text before each of these messages. `before` is text that the call
+    puts before the message and that is part of it, such as an error's code, with the same holes as `line`; `constants`
+    is what a macro puts before the names of these codes.
     """
 
     call: str
     level: Level = "error"
     form: Form = "printf"
     argument: int | None = None
-    where: dict[int, str] = {}
+    where: dict[int, str] = Field(default_factory=dict)
     line: str = ""
     source: str = ""
     prefix_macro: str = ""
+    before: str = ""
+    constants: str = ""
 
 
 class Producer(Strict):
@@ -43,7 +48,8 @@ class Producer(Strict):
 
     `line` is what people find in their log for a message. It may have the holes {message}, {level}, {letter}, {file},
     {path}, {number}, {function}, {module}, {device} and {0}, {1}, … for arguments.
-    `references` fits the references of rules that mean this producer; `sisters` share its messages.
+    `references` fits the references of rules that mean this producer; `sisters` share its messages, as do all producers
+    of the same folder.
     """
 
     name: str
@@ -57,11 +63,14 @@ class Producer(Strict):
     calls: tuple[CallSpec, ...]
     references: str = ""
     sisters: tuple[str, ...] = ()
-    labelled: bool = False
 
     def root(self, sources: Path) -> Path:
         """The folder of its sources."""
         return sources / (self.folder or self.name)
+
+    def is_sister(self, other: Producer) -> bool:
+        """Whether the other one may print the same messages; true for itself."""
+        return (other.folder or other.name) == (self.folder or self.name) or other.name in self.sisters
 
     def files(self, sources: Path) -> Iterator[Path]:
         """Its files in a fixed order."""

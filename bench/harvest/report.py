@@ -15,39 +15,44 @@ MAX_SHOWN = 5
 INTRODUCTION = """\
 # Which failure messages of other programs' source code are named
 
-Every message that a producer can print is in its source code: a format with holes. `python -m bench.harvest` reads these
-formats, fills the holes with plausible values, and asks the rules. The others show what has not been posted anywhere
-yet. The sources are not in this repository, and neither are their texts: `bench/harvest/labels` and
-`docs/source-coverage.json` hold ids only.
+Every message that a producer can print is in its source code: a format with holes. `python -m bench.harvest` reads
+these formats, fills the holes with plausible values, and scans the lines as `epicenter match` does. The sources are not
+in this repository, and neither are their texts: `bench/harvest/labels` and `docs/source-coverage.json` have ids only.
 
 | column | meaning |
 |---|---|
 | messages | different formats with at least six letters of fixed text |
-| by text | a rule that knows the message names it |
-| by shape | only a rule for any line of its form names it: a `fallback`, `python.exception_line`, or one of class `unnamed-failure` |
-| fatal, named | of those judged able to kill or stall a job, its start, a node or a server: how many are named, with the 95 % interval of their share |
+| by text | named by a rule that knows the message |
+| by shape | named only by rules that match any message in such a line, and by rules with `fallback` |
+| fatal, named | of those judged able to kill or stall a job, its start, a node or a server: how many are named |
 | noise, an error | of those judged noise: how many a rule of severity `error` or `critical` names |
 
-A message counts once, however often it is printed. Unused code and debug builds are in; messages that a variable holds, and
-what a wrapper of a log call prints, are out.
+In brackets is the 95 % interval (Wilson) of the share. A message counts once, however often it is printed. Unused code
+and debug builds are in; messages in variables, and what wrappers of a log call print, are out.
 """
 HOW = """
 ## How to run it again
 
-Put checkouts (`git archive` is enough, with the output of `git describe` in a file `VERSION`) or unpacked packages into one
-folder, each named as its `folder` in `bench/harvest/producers.yaml`. Those that are missing are left out.
+Put checkouts (`git archive` is enough, with the output of `git describe` in a file `VERSION`) or unpacked packages into
+one folder, each named as its `folder` in `bench/harvest/producers.yaml`. Those that are missing are left out.
 
 ```sh
 pip install -e '.[harvest]'
-python -m bench.harvest SOURCES                      # the table, and what changed since it was last written
-python -m bench.harvest SOURCES --only nccl --unnamed   # the messages that no rule names
-python -m bench.harvest SOURCES --sample nccl        # some of its messages, to judge without knowing what is named
-python -m bench.harvest SOURCES --check-examples     # examples of rules that their producer can't print
-python -m bench.harvest SOURCES --write              # this page and the ids
+python -m bench.harvest SOURCES
+python -m bench.harvest SOURCES --write
 ```
 
-To judge messages, add rows to `bench/harvest/labels/PRODUCER.tsv`: the id; then `fatal`, `degraded` or `noise` and perhaps
-the class that fits, by a first and by a second reader. Messages on which they disagree don't count.
+| option | what it does |
+|---|---|
+| none | prints the table, and what changed since it was last written |
+| `--only nccl` | reads only this producer; may be repeated |
+| `--unnamed` | prints the messages that no rule names too |
+| `--sample nccl` | prints messages of errors that are not judged yet, in random order |
+| `--check-examples` | lists examples of rules that no text of their producer fits |
+| `--write` | writes this page and the ids |
+
+To judge messages, add rows to `bench/harvest/labels/PRODUCER.tsv`: the id; then `fatal`, `degraded` or `noise` and
+perhaps the class that fits, by a first and by a second reader. Messages on which they disagree don't count.
 """
 
 
@@ -80,7 +85,7 @@ def _percent(count: int, total: int) -> str:
 
 def _share(share: Share) -> str:
     low, high = share.interval
-    return f"{share.count} of {share.total} ({low:.0%} to {high:.0%})" if share.total else "–"
+    return f"{share.hits} of {share.total} ({low:.0%} to {high:.0%})" if share.total else "–"
 
 
 def changes_as_text(producer: str, found: Changes, texts: Mapping[str, str]) -> list[str]:
@@ -99,5 +104,5 @@ def as_json(row: Row, found: Changes | None) -> dict[str, Any]:
     fields = row._asdict()
     for name in ("fatal_named", "noise_alarmed"):
         share: Share = fields[name]
-        fields[name] = {"count": share.count, "total": share.total, "interval": share.interval}
+        fields[name] = {"hits": share.hits, "total": share.total, "interval": share.interval}
     return {**fields, "changes": found}

@@ -14,9 +14,9 @@ Z_95 = 1.96
 
 
 class Share(NamedTuple):
-    """`count` of `total`."""
+    """`hits` of `total`."""
 
-    count: int
+    hits: int
     total: int
 
     @property
@@ -24,7 +24,7 @@ class Share(NamedTuple):
         """Wilson's 95 % interval of the share; everything without a total."""
         if not self.total:
             return 0.0, 1.0
-        share, n = self.count / self.total, self.total
+        share, n = self.hits / self.total, self.total
         middle = (share + Z_95**2 / (2 * n)) / (1 + Z_95**2 / n)
         half = Z_95 * sqrt(share * (1 - share) / n + Z_95**2 / (4 * n * n)) / (1 + Z_95**2 / n)
         return max(0.0, middle - half), min(1.0, middle + half)
