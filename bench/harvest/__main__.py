@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -111,11 +110,11 @@ def _print_unnamed(harvests: Sequence[Harvest]) -> None:
 
 
 def _print_sample(producer: Producer, sources: Path) -> None:
-    """Print messages of errors that nobody has judged yet; the same ones each time."""
+    """Print messages of errors that are not judged yet, in the order of their ids, which is random."""
     labelled = read_labels(producer.name)
     found = [template for template in templates_of(producer, sources) if template.level == "error"]
-    random.Random(producer.name).shuffle(found)
-    for template in [template for template in found if template.id not in labelled][:SAMPLE]:
+    unread = sorted((template for template in found if template.id not in labelled), key=lambda template: template.id)
+    for template in unread[:SAMPLE]:
         print(f"{template.id}\t{template.place}\t{template.text!r}")
 
 
