@@ -25,7 +25,7 @@ _LITERALS = ("string_literal", "raw_string_literal", "interpreted_string_literal
 _PARSED_ALREADY = "concatenated_string"
 _FUNCTIONS = ("function_definition", "function_declaration", "method_declaration")
 _DEFINITION = re.compile(
-    r'^[ \t]*(?:#[ \t]*define[ \t]+|const[ \t]+)?(\w+)[ \t]*(?:string[ \t]*)?=?[ \t]*\(?[ \t]*(?:"((?:[^"\\\n]|\\.)*)"'
+    r'^[ \t]*(?:#[ \t]*define[ \t]+|const[ \t]+)?([A-Z]\w+)[ \t]*(?:string[ \t]*)?=?[ \t]*\(?[ \t]*(?:"((?:[^"\\\n]|\\.)*)"'
     r"|(0x[0-9a-fA-F]+|0|[1-9]\d*))\)?[ \t]*,?[ \t]*(?:/[/*].*)?$",
     re.MULTILINE,
 )
@@ -34,7 +34,7 @@ _FORMAT_MACRO = re.compile(r"PRI([diuxX])\w+$")
 
 
 def definitions(text: str) -> dict[str, str]:
-    """Names of texts and numbers that the file defines, with their values."""
+    """Constants of texts and numbers that the file defines, with their values; their names begin with a capital."""
     found = _DEFINITION.findall(text)
     return {name: str(int(number, 0)) if number else unescaped(quoted) for name, quoted, number in found}
 
