@@ -25,9 +25,9 @@ _LITERALS = ("string_literal", "raw_string_literal", "interpreted_string_literal
 _PARSED_ALREADY = "concatenated_string"
 _FUNCTIONS = ("function_definition", "function_declaration", "method_declaration")
 _DEFINITION = re.compile(
-    r'^[ \t]*(?:#[ \t]*define[ \t]+|const[ \t]+)?([A-Z]\w+)[ \t]*(?:string[ \t]*)?=?[ \t]*\(?[ \t]*(?:"((?:[^"\\\n]|\\.)*)"'
-    r"|(0x[0-9a-fA-F]+|0|[1-9]\d*))\)?[ \t]*,?[ \t]*(?:/[/*].*)?$",
-    re.MULTILINE,
+    r"""^[ \t]* (?:\#[ \t]*define[ \t]+|const[ \t]+)? ([A-Z]\w+) [ \t]* (?:string[ \t]*)? =? [ \t]* \(? [ \t]*
+    (?: "((?:[^"\\\n]|\\.)*)" | (0x[0-9a-fA-F]+|0|[1-9]\d*) ) \)? [ \t]* ,? [ \t]* (?:/[/*].*)?$""",
+    re.MULTILINE | re.VERBOSE,
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "", "0": "", "a": "", "e": "\x1b"}
 _FORMAT_MACRO = re.compile(r"PRI([diuxX])\w+$")

@@ -10,7 +10,17 @@ from bench.harvest.score import Row, Share
 from bench.harvest.state import Changes
 
 DOCUMENT = Path(__file__).parents[2] / "docs/source-coverage.md"
-HEADINGS = ("producer", "version", "level", "messages", "by text", "by shape", "fatal, named", "noise, an error")
+HEADINGS = (
+    "producer",
+    "version",
+    "level",
+    "messages",
+    "by text",
+    "by shape",
+    "fatal, named",
+    "fatal, by text",
+    "noise, an error",
+)
 MAX_SHOWN = 5
 INTRODUCTION = """\
 # Which failure messages of other programs' source code are named
@@ -25,6 +35,7 @@ in this repository, and neither are their texts: `bench/harvest/labels` and `doc
 | by text | named by a rule that knows the message |
 | by shape | named only by rules that match any message in such a line, and by rules with `fallback` |
 | fatal, named | of those judged able to kill or stall a job, its start, a node or a server: how many are named |
+| fatal, by text | how many of the same are named by a rule that knows the message |
 | noise, an error | of those judged noise: how many a rule of severity `error` or `critical` names |
 
 In brackets is the 95 % interval (Wilson) of the share. A message counts once, however often it is printed. Unused code
@@ -58,7 +69,7 @@ perhaps the class that fits, by a first and by a second reader. Messages on whic
 
 def as_document(rows: Iterable[Row]) -> str:
     """The page."""
-    table = ["|".join(["", *HEADINGS, ""]), "|---|---|---|---:|---:|---:|---|---|"]
+    table = ["|".join(["", *HEADINGS, ""]), "|---|---|---|---:|---:|---:|---|---|---|"]
     table += ["| " + " | ".join(cells(row)) + " |" for row in rows]
     return INTRODUCTION + "\n" + "\n".join(table) + "\n" + HOW
 
@@ -75,7 +86,7 @@ def cells(row: Row) -> tuple[str, ...]:
     named = [_percent(count, row.templates) for count in (row.specific, row.shape)]
     return (
         *(row.producer, row.version, row.level, f"{row.templates:,}", *named),
-        *(_share(row.fatal_named), _share(row.noise_alarmed)),
+        *map(_share, (row.fatal_named, row.fatal_specific, row.noise_alarmed)),
     )
 
 
@@ -102,7 +113,7 @@ def changes_as_text(producer: str, found: Changes, texts: Mapping[str, str]) -> 
 def as_json(row: Row, found: Changes | None) -> dict[str, Any]:
     """A row with everything that its text has."""
     fields = row._asdict()
-    for name in ("fatal_named", "noise_alarmed"):
+    for name in ("fatal_named", "fatal_specific", "noise_alarmed"):
         share: Share = fields[name]
         fields[name] = {"hits": share.hits, "total": share.total, "interval": share.interval}
     return {**fields, "changes": found}

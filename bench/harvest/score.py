@@ -31,7 +31,7 @@ class Share(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The figures of a producer's messages of one level. `alarmed`: noise that a rule of an error names."""
+    """The figures of a producer's messages of one level. `noise_alarmed`: noise that a rule of an error names."""
 
     producer: str
     version: str
@@ -40,6 +40,7 @@ class Row(NamedTuple):
     specific: int
     shape: int
     fatal_named: Share
+    fatal_specific: Share
     noise_alarmed: Share
 
 
@@ -54,7 +55,7 @@ def row_of(
     """The figures of the messages of this level."""
     ids = [template.id for template in templates if template.level == level]
     how = [named[name].how for name in ids]
-    fatal = [named[name].how != "unnamed" for name in _judged(ids, labels, "fatal")]
+    fatal = [named[name].how for name in _judged(ids, labels, "fatal")]
     noise = [named[name].is_error for name in _judged(ids, labels, "noise")]
     return Row(
         producer,
@@ -63,7 +64,8 @@ def row_of(
         len(ids),
         how.count("specific"),
         how.count("shape"),
-        Share(sum(fatal), len(fatal)),
+        Share(len(fatal) - fatal.count("unnamed"), len(fatal)),
+        Share(fatal.count("specific"), len(fatal)),
         Share(sum(noise), len(noise)),
     )
 

@@ -248,5 +248,5 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert main([str(tmp_path), "--producers", str(described), "--unnamed"]) == 0
     output = capsys.readouterr().out
-    assert "bakery             error  1         0 (0.0%)  0 (0.0%)  –             –" in output
+    assert "bakery             error  1         0 (0.0%)  0 (0.0%)  –             –               –" in output
     assert "oven.txt:3\t'Worker {} died with {}'" in output
