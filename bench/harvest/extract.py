@@ -17,9 +17,9 @@ _ORDER: tuple[Level, ...] = ("error", "warning", "info")
 
 def templates_of(producer: Producer, sources: Path) -> list[Template]:
     """Each message once, at its highest level, sorted by level and place."""
-    files = {file: file.read_text("utf-8", "replace") for file in producer.files(sources)}
-    macros = _macros(producer, files.values())
     root = producer.root(sources)
+    files = {file: file.read_text("utf-8", "replace") for file in producer.files(root)}
+    macros = _macros(producer, files.values())
     found = chain.from_iterable(
         _templates_in(producer, str(file.relative_to(root)), text, macros) for file, text in files.items()
     )
@@ -30,8 +30,9 @@ def templates_of(producer: Producer, sources: Path) -> list[Template]:
 
 
 def texts_of(producer: Producer, sources: Path) -> Iterator[Parts]:
-    """Every text in the sources with enough words, printed or not."""
-    files = [file.read_text("utf-8", "replace") for file in producer.files(sources)]
+    """Every text with enough words in the sources of all versions, printed or not."""
+    roots = producer.roots(sources)
+    files = [file.read_text("utf-8", "replace") for root in roots for file in producer.files(root)]
     macros = _macros(producer, files)
     for text in files:
         if producer.language == "python":

@@ -72,9 +72,13 @@ class Producer(Strict):
         """Whether the other one may print the same messages; true for itself."""
         return (other.folder or other.name) == (self.folder or self.name) or other.name in self.sisters
 
-    def files(self, sources: Path) -> Iterator[Path]:
-        """Its files in a fixed order."""
+    def roots(self, sources: Path) -> list[Path]:
+        """The folder of its sources, and those of its other versions: `nccl@2.18` next to `nccl`."""
         root = self.root(sources)
+        return [root, *sorted(sources.glob(f"{root.name}@*"))]
+
+    def files(self, root: Path) -> Iterator[Path]:
+        """Its files below a folder, in a fixed order."""
         found = {file for glob in self.paths for file in root.glob(glob) if file.is_file()}
         for file in sorted(found):
             if not any(re.search(pattern, str(file.relative_to(root))) for pattern in self.without):

@@ -62,8 +62,12 @@ python -m bench.harvest SOURCES --write
 | `--check-examples` | lists examples of rules that no text of their producer fits |
 | `--write` | writes this page and the ids |
 
-To judge messages, add rows to `bench/harvest/labels/PRODUCER.tsv`: the id; then `fatal`, `degraded` or `noise` and
-perhaps the class that fits, by a first and by a second reader. Messages on which they disagree don't count.
+`--check-examples` also reads other versions next to a folder, such as `nccl@2.18`. What is left may be of another
+version, or a value that the source has as a hole, or an example that no program prints.
+
+To judge messages, add rows to the producer's file in `bench/harvest/labels`: the id; then `fatal`, `degraded` or
+`noise` and perhaps the class that fits, by a first and by a second reader. Messages on which they disagree don't count.
+The present labels are of one reader, from the text alone.
 """
 
 

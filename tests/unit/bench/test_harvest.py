@@ -224,6 +224,14 @@ def test_a_text_explains_a_line_that_contains_it(tmp_path: Path) -> None:
     assert list(texts.spans("x: wheel 7 is square")) == []
 
 
+def test_texts_of_other_versions_count_too(tmp_path: Path) -> None:
+    harvested(tmp_path, "c", C)
+    (tmp_path / "bakery@0.9").mkdir()
+    (tmp_path / "bakery@0.9/oven.txt").write_text('void f() { WARN("wheel %d is square", rank); }')
+    texts = Texts(texts_of(producer("c"), tmp_path))
+    assert list(texts.spans("x: wheel 7 is square")) == [(3, 20)]
+
+
 def test_an_example_that_its_producer_cannot_print_is_a_misfit(tmp_path: Path) -> None:
     harvested(tmp_path, "c", 'void f() { WARN("NCCL error in: %s", file); }')
     rules = load()
