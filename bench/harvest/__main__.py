@@ -67,7 +67,10 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="write docs/source-coverage.md and .json")
     parser.add_argument("--sample", metavar="NAME", help="print some messages of a producer to judge, in random order")
     parser.add_argument("--check-examples", action="store_true", help="list examples that no producer can print")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.write and options.only:
+        parser.error("--write needs all producers: leave out --only")
+    return options
 
 
 def _measure(producers: Sequence[Producer], options: argparse.Namespace) -> None:

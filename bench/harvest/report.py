@@ -60,6 +60,7 @@ python -m bench.harvest SOURCES --write
 | `--unnamed` | prints the messages that no rule names too |
 | `--sample nccl` | prints messages of errors that are not judged yet, in random order |
 | `--check-examples` | lists examples of rules that no text of their producer fits |
+| `--json` | prints a line of JSON for each row instead |
 | `--write` | writes this page and the ids |
 
 `--check-examples` also reads other versions next to a folder, such as `nccl@2.18`. What is left may be of another
@@ -73,8 +74,8 @@ The present labels are of one reader, from the text alone.
 
 def as_document(rows: Iterable[Row]) -> str:
     """The page."""
-    table = ["|".join(["", *HEADINGS, ""]), "|---|---|---|---:|---:|---:|---|---|---|"]
-    table += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    first, *others = ["| " + " | ".join(line) + " |" for line in (HEADINGS, *map(cells, rows))]
+    table = [first, "|---|---|---|---:|---:|---:|---|---|---|", *others]
     return INTRODUCTION + "\n" + "\n".join(table) + "\n" + HOW
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -248,13 +249,36 @@ def test_versions(tmp_path: Path) -> None:
     assert version_of(tmp_path) == "1.2"
 
 
-def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
     harvested(tmp_path, "python", PYTHON)
     described = tmp_path / "producers.yaml"
     described.write_text(
         "producers:\n  - {name: bakery, language: python, paths: ['*.txt'], calls: [{call: 'logger.error'}]}\n"
     )
-    assert main([str(tmp_path), "--producers", str(described), "--unnamed"]) == 0
+    return [str(tmp_path), "--producers", str(described)]
+
+
+def test_the_command_prints_a_table(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--unnamed"]) == 0
     output = capsys.readouterr().out
     assert "bakery             error  1         0 (0.0%)  0 (0.0%)  –             –               –" in output
     assert "oven.txt:3\t'Worker {} died with {}'" in output
+
+
+def test_the_command_prints_json(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main([*command, "--json"])
+    row = json.loads(capsys.readouterr().out)
+    assert (row["producer"], row["level"], row["templates"], row["specific"]) == ("bakery", "error", 1, 0)
+    assert row["fatal_named"] == {"hits": 0, "total": 0, "interval": [0, 1]}
+    assert row["changes"] is None
+
+
+def test_a_sample_does_not_show_what_is_named(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main([*command, "--sample", "bakery"])
+    assert capsys.readouterr().out.endswith("\toven.txt:3\t'Worker {} died with {}'\n")
+
+
+def test_a_part_is_not_written(command: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*command, "--write", "--only", "bakery"])
