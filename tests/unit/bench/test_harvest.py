@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_cpp", reason="needs the extra `harvest`: pip install -e '.[harvest]'")
 
+from bench.harvest import report
 from bench.harvest.__main__ import main
 from bench.harvest.examples import Texts, misfits
 from bench.harvest.extract import templates_of, texts_of
@@ -18,7 +19,7 @@ from bench.harvest.labels import Label, read_labels
 from bench.harvest.matching import Matcher
 from bench.harvest.producers import Producer, read_producers, version_of
 from bench.harvest.score import Share
-from bench.harvest.state import changes, state_of
+from bench.harvest.state import changes, read_state, state_of
 from bench.harvest.template import Hole, Template, text_of
 from epicenter.rules.packs.load import load
 
@@ -272,6 +273,12 @@ def test_the_command_prints_json(command: list[str], capsys: pytest.CaptureFixtu
     assert (row["producer"], row["level"], row["templates"], row["specific"]) == ("bakery", "error", 1, 0)
     assert row["fatal_named"] == {"hits": 0, "total": 0, "interval": [0, 1]}
     assert row["changes"] is None
+
+
+def test_the_page_is_as_the_command_writes_it() -> None:
+    page = report.DOCUMENT.read_text("utf-8")
+    assert page.startswith(report.INTRODUCTION) and page.endswith(report.HOW)
+    assert set(read_state()) == {line.split(" | ")[0][2:] for line in page.splitlines() if " | error | " in line}
 
 
 def test_a_sample_does_not_show_what_is_named(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
