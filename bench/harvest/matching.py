@@ -21,12 +21,21 @@ How = Literal["specific", "shape", "unnamed"]
 _A_TIME_NS = 1_767_225_600_000_000_000
 _BY_SHAPE = ("python.exception_line",)
 _UNNAMED_CLASS = "unnamed-failure"
-NO_MESSAGE = "the quick brown fox"
-"""Rules that name this in a producer's line name any message there."""
+MEANINGLESS = (
+    "the quick brown fox",
+    "failed to feed the fox",
+    "fox error: cannot jump, invalid dog",
+    "jump failed with error -5",
+    "timeout while the fox was jumping",
+)
+"""A rule that names one of these in a producer's line names messages by the shape of the line, or by such words."""
 
 
 class Named(NamedTuple):
-    """The failure rules that match a message. `how`: by its text, only by the shape of its line, or not at all."""
+    """The failure rules that match a message. `how`: by its text, only by the shape of its line, or not at all.
+
+    A `fallback` says nothing about that: many know a text, and only step back behind other rules.
+    """
 
     how: How
     rules: tuple[str, ...]
@@ -46,11 +55,16 @@ class Matcher:
         """How each message is named, by its id: by any of its fillings."""
         rules: dict[str, set[str]] = {template.id: set() for template in templates}
         for template, lines in self._worth_scanning(templates):
-            rules[template.id] |= self._matching(template, lines)
+            rules[template.id] |= self._matching(lines, template.source)
         return {template.id: self._named(template, sorted(rules[template.id])) for template in templates}
 
-    def _matching(self, template: Template, lines: Sequence[str]) -> set[str]:
-        return {match.rule for match in self._scanner.scan(_batch(template, lines)).matches}
+    def _matching(self, lines: Sequence[str], source: str) -> set[str]:
+        return {match.rule for match in self._scanner.scan(_batch(lines, source)).matches}
+
+    def _by_shape(self, shape: str, source: str) -> set[str]:
+        """The rules that name a meaningless message in such a line."""
+        found = (self._matching(shape.replace("{message}", text).split("\n"), source) for text in MEANINGLESS)
+        return set().union(*found)
 
     def _worth_scanning(self, templates: Sequence[Template]) -> list[tuple[Template, list[str]]]:
         """The fillings in which any pattern may match: one search for all of them."""
@@ -63,7 +77,7 @@ class Matcher:
         specs = [spec for spec in map(self._spec, ids) if reports_failure(spec.role)]
         how: How = "unnamed"
         if specs:
-            by_shape = self._matching(template, template.shape.replace("{message}", NO_MESSAGE).split("\n"))
+            by_shape = self._by_shape(template.shape, template.source)
             how = "shape" if all(_is_by_shape(spec) or spec.id in by_shape for spec in specs) else "specific"
         is_error = any(spec.severity in ERRORS for spec in specs)
         classes = sorted({spec.failure_class for spec in specs})
@@ -73,9 +87,9 @@ class Matcher:
         return self._rules.by_id[rule_id].spec
 
 
-def _batch(template: Template, lines: Sequence[str]) -> Batch:
-    if template.source:
-        values = [orjson.dumps({"message": line, "source": template.source}) for line in lines]
+def _batch(lines: Sequence[str], source: str) -> Batch:
+    if source:
+        values = [orjson.dumps({"message": line, "source": source}) for line in lines]
     else:
         values = list(map(_encoded, lines))
     count = len(values)
@@ -87,4 +101,4 @@ def _encoded(line: str) -> bytes:
 
 
 def _is_by_shape(spec: RuleSpec) -> bool:
-    return spec.fallback or spec.id in _BY_SHAPE or spec.failure_class == _UNNAMED_CLASS
+    return spec.id in _BY_SHAPE or spec.failure_class == _UNNAMED_CLASS

@@ -33,13 +33,14 @@ in this repository, and neither are their texts: `bench/harvest/labels` and `doc
 |---|---|
 | messages | different formats with at least six letters of fixed text |
 | by text | named by a rule that knows the message |
-| by shape | named only by rules that match any message in such a line, and by rules with `fallback` |
+| by shape | named only by rules that also name messages without meaning in such a line |
 | fatal, named | of those judged able to kill or stall a job, its start, a node or a server: how many are named |
 | fatal, by text | how many of the same are named by a rule that knows the message |
 | noise, an error | of those judged noise: how many a rule of severity `error` or `critical` names |
 
 In brackets is the 95 % interval (Wilson) of the share. A message counts once, however often it is printed. Unused code
-and debug builds are in; messages in variables, and what wrappers of a log call print, are out.
+and debug builds are in; messages in variables, and what wrappers of a log call print, are out. Rules of class
+`unnamed-failure` and `python.exception_line` name by shape, whatever they match.
 """
 HOW = """
 ## How to run it again
