@@ -40,7 +40,15 @@ class Stored:
         incident = f"/incidents/{self.open.incident_id}"
         node = f"/nodes/{self.open.root_cause.node}"
         lists = {"list": "", "compact": "/?view=compact", "groups": "/?group=node&view=compact"}
-        return {**lists, "incident": incident, "node": node, "jobs": "/jobs", "job": job, "silences": "/silences"}
+        return {
+            **lists,
+            "incident": incident,
+            "node": node,
+            "jobs": "/jobs",
+            "job": job,
+            "silences": "/silences",
+            "unnamed": "/unnamed",
+        }
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,7 @@ def visitor(stored: Stored, visit: Callable[[str], Visitor]) -> Visitor:
     return visit(stored.base)
 
 
-KINDS = ["list", "compact", "groups", "incident", "node", "jobs", "job", "silences"]
+KINDS = ["list", "compact", "groups", "incident", "node", "jobs", "job", "silences", "unnamed"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -115,6 +115,7 @@ def test_two_workers_may_migrate_at_once(dsn: str, client: Client) -> None:
         "match_rates",
         "match_rates_from_matches",
         "job_states",
+        "unnamed_messages",
     }
     assert tables == {*COLUMNS, *others}
     for worker in clients:
