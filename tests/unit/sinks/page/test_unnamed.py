@@ -67,7 +67,7 @@ async def test_messages_of_the_last_week_are_shown_with_their_first_line(browser
     assert text.count('<td class="number">2</td>') == 2
 
 
-async def test_log_text_is_inert(browser: Browser, store: Store) -> None:
+async def test_log_text_is_sanitized(browser: Browser, store: Store) -> None:
     write_lines(store, (NASTY, NASTY, NASTY, 0))
     text = await text_of(browser, "/unnamed")
     assert text.count("<script") == 2
@@ -75,5 +75,5 @@ async def test_log_text_is_inert(browser: Browser, store: Store) -> None:
     assert not {"\x1b", "\u202e"} & set(text)
 
 
-async def test_without_messages_it_says_so(browser: Browser) -> None:
+async def test_an_empty_list_has_a_sentence_instead_of_a_table(browser: Browser) -> None:
     assert "No new messages" in await text_of(browser, "/unnamed")
