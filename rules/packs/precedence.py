@@ -48,14 +48,19 @@ def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
     """The hits of one line or block without superfluous fallbacks.
 
     A fallback is superfluous next to any other failure. Of several fallbacks, those more specific than a Python
-    exception win. A line is unnamed only if no rule has a word on it.
+    exception win.
     """
     if len(hits) < 2:
         return list(hits)
-    known = [hit for hit in hits if hit.failure_class != UNNAMED]
+    known = named_or_all(hits)
     failures = [hit for hit in known if hit.is_failure]
     strongest = max(map(_strength, failures), default=0)
     return [hit for hit in known if not hit.is_failure or _strength(hit) == strongest or not hit.rule.spec.fallback]
+
+
+def named_or_all(hits: Sequence[LineHit]) -> list[LineHit]:
+    """The hits without those of unnamed failures, unless there are no others: a line that any rule knows has a name."""
+    return [hit for hit in hits if hit.failure_class != UNNAMED] or list(hits)
 
 
 def _strength(hit: LineHit) -> int:

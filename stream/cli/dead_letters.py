@@ -3,37 +3,12 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
-from time import time_ns
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.stream.cli.groups import SuggestingGroup
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE, settings_of
-
-LAST_NS: Final = 2**63 - 1
-"""The latest time that the store can hold, in 2262."""
-
-
-class Since(click.ParamType):
-    """A time: `2h` ago, or ISO 8601, in UTC unless it names a zone."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, context: click.Context | None) -> int:
-        """The time in nanoseconds since the epoch."""
-        try:
-            return max(time_ns() - duration_ns(value), 0)
-        except ValueError:
-            pass
-        try:
-            time = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r}: write how long ago, such as 2h, or a time, such as 2026-03-02T09:00:00Z")
-        aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-        return min(max(int(aware.timestamp()), 0) * NS_PER_S, LAST_NS)
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE, Since, settings_of
 
 
 @click.group(cls=SuggestingGroup)

@@ -8,12 +8,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from epicenter.rules.errors import ConfigError, PipelineError, TransientError
+from epicenter.rules.model.times import NS_PER_S, duration_ns
 
 if TYPE_CHECKING:
     from epicenter.ingest.provenance.stated import Stated
@@ -23,6 +26,9 @@ EXIT_PROBLEMS: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_NO_INPUT: Final = 66
 FORMER_STORE: Final = "epicenter.dsn"
+
+LAST_NS: Final = 2**63 - 1
+"""The latest time that the store can hold, in 2262."""
 
 PATH: Final = click.Path(path_type=Path, readable=False)
 """Who reads it says why it can't be read: click would call that wrong usage."""
@@ -41,6 +47,25 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one obj
 FULL = click.option("--full", "is_full", is_flag=True, help="Print everything, not only what fits on one screen.")
 ONE_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 DATA_DIR = click.option("--data-dir", type=PATH, help="Folder of the embedded store.")
+
+
+class Since(click.ParamType):
+    """A time: `2h` ago, or ISO 8601, in UTC unless it names a zone."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, context: click.Context | None) -> int:
+        """The time in nanoseconds since the epoch."""
+        try:
+            return max(time_ns() - duration_ns(value), 0)
+        except ValueError:
+            pass
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r}: write how long ago, such as 2h, or a time, such as 2026-03-02T09:00:00Z")
+        aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+        return min(max(int(aware.timestamp()), 0) * NS_PER_S, LAST_NS)
 
 
 def _with_store(command: Callable[..., Any]) -> Callable[..., Any]:

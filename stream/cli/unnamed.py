@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from epicenter.stream.cli.dead_letters import Since
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, Since, settings_of
 
 
 @click.command()

@@ -16,7 +16,7 @@ import msgspec
 
 from epicenter.ingest.parse.envelope import Parsed
 from epicenter.rules.model.records import Match
-from epicenter.rules.packs.precedence import LineHit, without_needless_fallbacks
+from epicenter.rules.packs.precedence import LineHit, named_or_all, without_needless_fallbacks
 from epicenter.rules.packs.spec import Block
 
 MAX_HEAD_LINES = 60
@@ -183,7 +183,7 @@ def _with_fields(hit: LineHit, fields: Mapping[str, str]) -> LineHit:
 
 def _deduplicate(inside: Sequence[RecordHits]) -> None:
     """Keep one hit of each class: root causes before others, and hits inside the block before its opener."""
-    failures = [hit for record in inside for hit in record.hits if hit.is_failure]
+    failures = named_or_all([hit for record in inside for hit in record.hits if hit.is_failure])
     openers = [hit for hit in failures if hit.rule.spec.fallback and hit.rule.spec.block]
     remaining = without_needless_fallbacks([hit for hit in failures if hit not in openers] or openers)
     chosen: dict[str, LineHit] = {}

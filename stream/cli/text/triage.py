@@ -16,6 +16,7 @@ MAX_SUMMARY_LENGTH: Final = 1500
 MAX_SHOWN_BLOCK_LINES: Final = 30
 MAX_SHOWN_REASONS: Final = 3
 MAX_SHOWN_UNNAMED: Final = 5
+_DRAFT: Final = "Write a rule for one of them: `epicenter rules draft TEXT`, with a line of it as TEXT."
 _MARKDOWN: Final = re.compile(r"([\\`*\[\]<>])")
 
 
@@ -116,9 +117,6 @@ def _finding(found: FindingReport) -> str:
 def _unnamed(report: Triage) -> str:
     shown = [_message(message) for message in report.unnamed[:MAX_SHOWN_UNNAMED]]
     return "\n".join([*shown, _DRAFT]) if shown else ""
-
-
-_DRAFT: Final = "Write a rule for one of them: `epicenter rules draft TEXT`, with a line of it as TEXT."
 
 
 def _message(message: UnnamedReport) -> str:

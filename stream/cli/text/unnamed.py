@@ -8,6 +8,7 @@ import click
 import orjson
 
 from epicenter.ingest.parse.prefix import peel
+from epicenter.rules.model.job_names import job_in_words
 from epicenter.sinks.text.humanize import count, date_and_clock
 from epicenter.stream.cli.text.layout import Line, print_hanging
 from epicenter.stream.cli.text.terminal import console, safe
@@ -29,15 +30,8 @@ def print_unnamed(settings: Settings, since_ns: int, limit: int, as_json: bool) 
 
 
 def _line(message: dict[str, Any]) -> Line:
-    where = [
-        name
-        for name in (
-            message["job"] and f"job {message['job']}",
-            message["node"],
-            "" if message["rank"] is None else f"rank {message['rank']}",
-        )
-        if name
-    ]
-    seen = [count(message["lines"], "line"), count(message["nodes"], "node")]
-    facts = safe(f"({', '.join([*seen, 'first ' + ' '.join(where) if where else ''])})".replace(", )", ")"))
-    return Line(f"{date_and_clock(message['first_seen'])} UTC  ", f"{safe(peel(message['text']).body)} {facts}")
+    rank = "" if message["rank"] is None else f"rank {message['rank']}"
+    first = " ".join(filter(None, (job_in_words(message["job"]), message["node"], rank)))
+    facts = [count(message["lines"], "line"), count(message["nodes"], "node"), first and f"first {first}"]
+    text = safe(f"{peel(message['text']).body} ({', '.join(filter(None, facts))})")
+    return Line(f"{date_and_clock(message['first_seen'])} UTC  ", text)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from epicenter.rules.triage.story import MAX_KEPT_UNNAMED
-from tests.support.job_logs import AT_300, HEAD, OOM, TRACEBACK, labelled, report_on, steps, summary
+from tests.support.job_logs import AT_300, HEAD, OOM, TRACEBACK, labelled, report_on, section_of, steps, summary
 
 LAMP = "ERROR lampd.shaft: the lamp of shaft 7 went out"
 OTHER_LAMP = "ERROR lampd.shaft: the lamp of shaft 8 went out"
@@ -56,6 +56,9 @@ def test_the_summary_of_a_log_without_a_job_mentions_lines_that_look_like_failur
 
 
 def test_messages_without_end_take_no_more_room() -> None:
-    words = [f"ERROR lampd: {'ab' * number} went out" for number in range(1, MAX_KEPT_UNNAMED + 50)]
-    report = report_on([*ENDED_WITHOUT_A_WORD, *words], None)
-    assert len(report.unnamed) == 20
+    words = [
+        f"ERROR lampd: {'ab'[number % 2]}{'c' * (number // 2)} went out" for number in range(MAX_KEPT_UNNAMED + 50)
+    ]
+    story, _ = section_of([*ENDED_WITHOUT_A_WORD, *words])
+    assert len(story.unnamed) == MAX_KEPT_UNNAMED
+    assert next(reversed(story.unnamed)) == words[-1]

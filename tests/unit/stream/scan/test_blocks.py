@@ -352,3 +352,9 @@ def test_a_traceback_behind_the_head_of_a_site_s_own_logger_is_one_match(head: s
 def test_lines_behind_another_head_are_no_part_of_a_traceback() -> None:
     lines = ["[n1/3] " + FRAMES[0], "[n1/3] " + FRAMES[1], "[n1/4] " + FRAMES[2], "[n1/4] " + OOM]
     assert (4, "test.oom", 0) in found_behind_heads(lines)
+
+
+def test_unnamed_lines_in_a_traceback_that_is_cut_off_take_nothing_from_it() -> None:
+    frames = ['  File "/w/a.py", line 3, in f', '    why = "Failed to light the lamp"', "    error: unable to light it"]
+    (match,) = a_scanner().scan(a_text(["Traceback (most recent call last):", *frames])).matches
+    assert match.rule == "python.traceback"
