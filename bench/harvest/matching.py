@@ -11,7 +11,7 @@ from bench.harvest.fill import FILLS, lines_of
 from bench.harvest.template import Template
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.match.hyperscan import HyperscanScanner
-from epicenter.rules.model.signals import ERRORS
+from epicenter.rules.model.signals import ERRORS, UNNAMED
 from epicenter.rules.packs.precedence import reports_failure
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
@@ -20,7 +20,6 @@ from epicenter.stream.scan.scan import BatchScanner
 How = Literal["specific", "shape", "unnamed"]
 _A_TIME_NS = 1_767_225_600_000_000_000
 _BY_SHAPE = ("python.exception_line",)
-_UNNAMED_CLASS = "unnamed-failure"
 MEANINGLESS = (
     "the quick brown fox",
     "failed to feed the fox",
@@ -101,4 +100,4 @@ def _encoded(line: str) -> bytes:
 
 
 def _is_by_shape(spec: RuleSpec) -> bool:
-    return spec.id in _BY_SHAPE or spec.failure_class == _UNNAMED_CLASS
+    return spec.id in _BY_SHAPE or spec.failure_class == UNNAMED
