@@ -53,8 +53,8 @@ from epicenter.rules.model.signals import (
     QUIET_ROLES,
     SHELL_RULE,
     UNKNOWN_FAILURE_RULE,
-    UNNAMED,
     Signal,
+    is_unnamed,
 )
 from epicenter.rules.model.times import END_NS, is_known
 from epicenter.rules.packs.ruleset import RuleSet
@@ -330,7 +330,7 @@ class Engine:
             signal = foreign(signal)
         elif may_be_foreign(signal) and placement.by_job:
             signal = with_owner(signal, correlator.jobs_of, placement.pids_of, placement.ranks_on, liveness.has_logged)
-        if signal.failure_class == UNNAMED and not self._state.unnamed.admits(signal):
+        if is_unnamed(signal) and not self._state.unnamed.admits(signal):
             return
         if signal.role in QUIET_ROLES:
             self._on_quiet(signal, self._rules.of(match).spec)

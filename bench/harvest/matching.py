@@ -11,7 +11,7 @@ from bench.harvest.fill import FILLS, lines_of
 from bench.harvest.template import Template
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.match.hyperscan import HyperscanScanner
-from epicenter.rules.model.signals import ERRORS, UNNAMED
+from epicenter.rules.model.signals import ERRORS
 from epicenter.rules.packs.precedence import reports_failure
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
@@ -100,4 +100,4 @@ def _encoded(line: str) -> bytes:
 
 
 def _is_by_shape(spec: RuleSpec) -> bool:
-    return spec.id in _BY_SHAPE or spec.failure_class == UNNAMED
+    return spec.id in _BY_SHAPE or spec.knows_only_structure

@@ -20,7 +20,7 @@ from epicenter.rules.cause.witnesses import Accused, peer_of
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
-from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback
+from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback, is_unnamed
 from epicenter.rules.model.times import END_NS, NS_PER_S
 from epicenter.rules.model.training_span import NOT_TRAINED, TrainingSpan
 from epicenter.rules.packs.cause_model import CauseModel
@@ -274,6 +274,8 @@ def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[s
     elif candidate.model.weight(role := f"role-{signal.role}"):
         is_usual = signal.role == "root"
         candidate.weigh(ReasonKind.USUAL_CAUSE if is_usual else ReasonKind.UNUSUAL_CAUSE, signal, role)
+    if is_unnamed(signal):
+        candidate.weigh(ReasonKind.UNNAMED)
     if not signal.node and any(nodes_of_class):
         candidate.weigh(ReasonKind.NODE_NAMED_ELSEWHERE)
     if signal.source == "kernel":

@@ -29,6 +29,7 @@ class ReasonKind(StrEnum):
     CLEARED = "cleared"
     OUTLASTED = "outlasted"
     CUT_TRACEBACK = "cut-traceback"
+    UNNAMED = "unnamed"
     IDLE_WARNING = "idle-warning"
     AFTERWARDS = "afterwards"
     NODE_NAMED_ELSEWHERE = "node-named-elsewhere"

@@ -56,7 +56,7 @@ UNNAMED: Final = "unnamed-failure"
 """The class of lines that no rule names, but that call themselves a failure."""
 
 TEMPLATE_FIELD: Final = "template"
-"""The field with what stays the same in an unnamed line when it is printed again."""
+"""The field with what stays the same in a line that no rule names when it is printed again."""
 
 BLAMED_FIELD: Final = "blamed_rank"
 """The rank that a line blames."""
@@ -107,6 +107,11 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     log: str = ""
     is_foreign: bool = False
     cleared_ns: int = 0
+
+
+def is_unnamed(signal: Signal) -> bool:
+    """Whether no rule names the line: its class is `UNNAMED`, or what its words suggest."""
+    return TEMPLATE_FIELD in signal.fields
 
 
 def is_cut_traceback(signal: Signal) -> bool:

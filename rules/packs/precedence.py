@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from epicenter.rules.model.signals import QUIET_ROLES, UNNAMED
+from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.packs.ruleset import Rule
 
 MIN_EVIDENCE = "python-exception"
@@ -59,8 +59,8 @@ def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
 
 
 def named_or_all(hits: Sequence[LineHit]) -> list[LineHit]:
-    """The hits without those of unnamed failures, unless there are no others: a line that any rule knows has a name."""
-    return [hit for hit in hits if hit.failure_class != UNNAMED] or list(hits)
+    """The hits of rules that know the line, unless there are none: they know better than one for its structure."""
+    return [hit for hit in hits if not hit.rule.spec.knows_only_structure] or list(hits)
 
 
 def _strength(hit: LineHit) -> int:

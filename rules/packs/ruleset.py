@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import TEMPLATE_FIELD
 from epicenter.rules.packs.cause_model import NO_CAUSE_MODEL, CauseModel
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import EdgeIndex
@@ -21,6 +22,11 @@ NEAR_BYTES: Final = 4096
 
 TEXT_COLUMN: Final = "text"
 """The first column of a table whose rows are selected by fixed text, not by a code."""
+
+WORDS_COLUMN: Final = "words"
+"""The first column of a table whose rows are regular expressions for words anywhere in a template, in any case."""
+
+MAX_REMEMBERED_TEMPLATES: Final = 10_000
 
 HOLE: Final = "{}"
 """In a row's text, what differs from line to line."""
@@ -115,12 +121,25 @@ class Rule:
     def for_line(self, found: re.Match[bytes], fields: Mapping[str, str]) -> Rule | None:
         """The rule that a matching line counts for: of the table row that its code or its text selects.
 
-        Without a row for its code it is this rule, without a row for its text none.
+        Without a row for its code or its words it is this rule, without a row for its text none.
         """
+        if self.key_field == WORDS_COLUMN:
+            return self._rule_for_words(fields.get(TEMPLATE_FIELD, ""))
         if self.key_field == TEXT_COLUMN:
             body = found.string[found.start() : found.end() + NEAR_BYTES]
             return next((rule for pieces, rule in self._rule_by_text if has_in_order(body, pieces)), None)
         return self.finer.get(_code(fields.get(self.key_field, "")), self) if self.finer else self
+
+    @cached_property
+    def _rule_for_words(self) -> Callable[[str], Rule]:
+        """The first rule of a table of words whose words are in a template; this rule if there is none."""
+        rows = [(re.compile(rule.row[WORDS_COLUMN], re.IGNORECASE | re.ASCII), rule) for rule in self.finer.values()]
+
+        @lru_cache(MAX_REMEMBERED_TEMPLATES)
+        def rule_for(template: str) -> Rule:
+            return next((rule for words, rule in rows if words.search(template)), self)
+
+        return rule_for
 
     @cached_property
     def _rule_by_text(self) -> tuple[tuple[tuple[bytes, ...], Rule], ...]:

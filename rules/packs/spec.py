@@ -154,7 +154,7 @@ class RuleSpec(Strict):
 
     `class` may contain a field of the patterns (`xid-{code}`). `table` names a TSV file next to the pack. Each of its
     rows makes a finer rule, for lines in which the field named by the first column has the row's first cell, or which
-    contain it if that column is `text`. A line that matches one of `unless` is not the rule's. A `fallback` rule
+    contain it if that column is `text`, or whose template has its `words`. A line that matches one of `unless` is not the rule's. A `fallback` rule
     applies only where no other rule finds a failure in the same line or block. A rule with `when` has no patterns: it
     watches what other rules find (`rules.detect`). `override` replaces the earlier rule of this id. `decode` names a
     function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may match the same
@@ -198,6 +198,11 @@ class RuleSpec(Strict):
     action: str = "none"
     references: tuple[str, ...] = ()
     examples: Examples | None = None
+
+    @property
+    def knows_only_structure(self) -> bool:
+        """Whether its lines are those that no rule names: what any other rule makes of one is better."""
+        return self.decode == "template"
 
     @model_validator(mode="after")
     def _line_rules_have_patterns_and_examples(self) -> RuleSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from epicenter.rules.documents.mistakes import mistake_text, unreadable
-from epicenter.rules.packs.ruleset import TEXT_COLUMN, Rule, pieces_of_text
+from epicenter.rules.packs.ruleset import TEXT_COLUMN, WORDS_COLUMN, Rule, pieces_of_text
 from epicenter.rules.packs.spec import RuleSpec, TableRow
 
 MIN_FIXED_BYTES: Final = 12
@@ -21,7 +22,7 @@ MIN_FIXED_BYTES: Final = 12
 def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], bytes], problems: list[str]) -> Rule:
     """The rule with a finer rule for each row of its table. Mistakes in rows are appended to `problems`.
 
-    The first column is a code, or a text whose holes are written `{}`. Columns named after fields of a rule replace
+    The first column is a code, or a text whose holes are written `{}`, or a regular expression for words. Columns named after fields of a rule replace
     them (` | ` separates steps). The others are for readers and for `rules lint`.
     """
     if not spec.table:
@@ -32,13 +33,15 @@ def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], by
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{place}: {spec.id}: table: {unreadable(spec.table, error)}")
         return Rule(spec, place)
-    head, finer = rows[0] if rows else [""], {}
+    head, finer = rows[0] if rows else [""], dict[str, Rule]()
+    if head[0] == WORDS_COLUMN and not spec.knows_only_structure:
+        problems.append(f"{place}: {spec.id}: table: words are looked for in a template: add `decode: template`")
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(head):
             problems.append(f"{file}:{number}: {len(row)} columns, but the first line has {len(head)}")
             continue
         cells = dict(zip(head, row, strict=True))
-        if fault := _text_fault(cells):
+        if fault := _text_fault(cells) or _words_fault(cells):
             problems.append(f"{file}:{number}: {fault}")
             continue
         code = _code_of(cells)
@@ -59,10 +62,18 @@ def _text_fault(cells: Mapping[str, str]) -> str:
     return f"text {text!r} would fit by chance: write {MIN_FIXED_BYTES} or more bytes outside of holes"
 
 
+def _words_fault(cells: Mapping[str, str]) -> str:
+    try:
+        re.compile(cells.get(WORDS_COLUMN, ""))
+    except re.error as error:
+        return f"words {cells[WORDS_COLUMN]!r} are no regular expression: {error}"
+    return ""
+
+
 def _code_of(cells: Mapping[str, str]) -> str:
-    """The row's code; a text's is its digest, so that the rule keeps its id when rows are added or moved."""
+    """The row's code; that of a text or of words is a digest, so that rules keep their ids when rows are added."""
     name, first = next(iter(cells.items()))
-    return sha256(first.encode()).hexdigest()[:8] if name == TEXT_COLUMN else first
+    return sha256(first.encode()).hexdigest()[:8] if name in (TEXT_COLUMN, WORDS_COLUMN) else first
 
 
 def _row_spec(spec: RuleSpec, code: str, row: dict[str, str]) -> RuleSpec:

@@ -19,6 +19,7 @@ EvidenceName = Literal[
     "survived",
     "cleared",
     "outlasted",
+    "unnamed",
     "cut-traceback",
     "idle-warning",
     "afterwards",

@@ -210,7 +210,9 @@ def _candidates(run: RunFacts, status: Status, incident: RankedIncident | None, 
 
 
 def _unnamed(run: RunFacts, status: Status, rules: RuleSet) -> Sequence[Candidate]:
-    """The line at the end of a failed job that no rule names."""
+    """The line at the end of a failed job that no rule names; in a log without a job, those whose words say more."""
+    if status is Status.NO_JOB:
+        return likeliest(run.story, run.story.suggested(), rules)
     has_failed = status in (Status.FAILED, Status.UNKNOWN_DEATH)
     line = run.story.new_at_the_end() if has_failed else None
     return likeliest(run.story, [line], rules) if line else []

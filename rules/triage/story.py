@@ -14,7 +14,7 @@ from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
-from epicenter.rules.model.signals import ERRORS, TEMPLATE_FIELD, UNNAMED, Signal, is_cut_traceback
+from epicenter.rules.model.signals import ERRORS, TEMPLATE_FIELD, UNNAMED, Signal, is_cut_traceback, is_unnamed
 from epicenter.rules.model.times import NS_PER_S, is_known
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.triage.bars import Bars, bar_of, number_of, scaled_bar_of
@@ -212,7 +212,7 @@ class Story:
             self._note_fact(match)
         elif spec.role != "harmless":
             signal = signal_of(rules, match)
-            if signal.failure_class == UNNAMED:
+            if is_unnamed(signal):
                 self._note_unnamed(signal)
             else:
                 self.note_signal(signal)
@@ -244,6 +244,10 @@ class Story:
         firsts = sorted((message.first for message in self.unnamed.values()), key=onset_order)
         has_steps = self.steps.last is not None
         return next((first for first in firsts if not has_steps or self.follows(first, last, last_ns)), None)
+
+    def suggested(self) -> list[Signal]:
+        """The first line of each message that no rule names, but whose words suggest a class."""
+        return [message.first for message in self.unnamed.values() if message.first.failure_class != UNNAMED]
 
     def fact(self, rule: str, name: str) -> str:
         """The newest content of a quiet rule's field; empty if there is none."""

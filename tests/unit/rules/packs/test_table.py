@@ -60,6 +60,31 @@ disk {} vanished\tdisk-full\terror
 disk {} vanished under {}\tblock-io-error\tcritical
 the lamp of shaft {} went out\t\t
 """
+WORDS_PACK = """\
+pack: mine
+rules:
+  - id: mined.words
+    title: It failed
+    class: bad-input-data
+    source: any
+    patterns: ['^mined: error: ']
+    extract: ['^(?P<line>[^\\n]{1,99})']
+    decode: template
+    fallback: true
+    table: texts.tsv
+    severity: warning
+    role: cascade
+    entity: process
+    meaning: It failed.
+    examples:
+      matches: ['mined: error: the ladder broke', 'mined: error: the rope broke']
+      near_misses: ['mined: all is well']
+"""
+WORDS = """\
+words\tclass
+\\blamps?\\b\tsubprocess-fail
+no space\tdisk-full
+"""
 
 
 @pytest.fixture
@@ -185,3 +210,51 @@ def test_a_wrong_text_is_named_with_its_line(tmp_path: Path, table: str, problem
     with pytest.raises(ConfigError) as caught:
         load([tmp_path / "mine.yaml"])
     assert f"{tmp_path}/{problem}" in str(caught.value)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> RuleSet:
+    (tmp_path / "mine.yaml").write_text(WORDS_PACK)
+    (tmp_path / "texts.tsv").write_text(WORDS)
+    return load([tmp_path / "mine.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("line", "failure_class"),
+    [
+        ("mined: error: No Space is left in shaft 7", "disk-full"),
+        ("mined: error: no space is left for the lamp", "subprocess-fail"),
+        ("mined: error: the ladder broke", "bad-input-data"),
+    ],
+    ids=["any-case", "first-row-wins", "no-row-is-the-rule-s"],
+)
+def test_words_select_their_row(words: RuleSet, line: str, failure_class: str) -> None:
+    matches = BatchScanner(words, "c").scan(batch([line.encode()])).matches
+    assert [words.of(match).spec.failure_class for match in matches if match.rule.startswith("mined")] == [
+        failure_class
+    ]
+
+
+def test_a_rule_that_knows_a_line_wins_over_words(words: RuleSet) -> None:
+    line = b"mined: error: no space: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    matches = BatchScanner(words, "c").scan(batch([line])).matches
+    assert {words.of(match).spec.failure_class for match in matches} == {"oom-gpu"}
+
+
+@pytest.mark.parametrize(
+    ("pack", "table", "problem"),
+    [
+        (WORDS_PACK, "words\tclass\nlamp (\tdisk-full\n", r"texts.tsv:2: words 'lamp \(' are no regular expression"),
+        (
+            WORDS_PACK.replace("    decode: template\n", ""),
+            WORDS,
+            "mine.yaml:3: mined.words: .* add `decode: template`",
+        ),
+    ],
+    ids=["no-expression", "no-template"],
+)
+def test_wrong_words_are_named_with_their_place(tmp_path: Path, pack: str, table: str, problem: str) -> None:
+    (tmp_path / "mine.yaml").write_text(pack)
+    (tmp_path / "texts.tsv").write_text(table)
+    with pytest.raises(ConfigError, match=problem):
+        load([tmp_path / "mine.yaml"])

@@ -62,3 +62,24 @@ def test_messages_without_end_take_no_more_room() -> None:
     story, _ = section_of([*ENDED_WITHOUT_A_WORD, *words])
     assert len(story.unnamed) == MAX_KEPT_UNNAMED
     assert next(reversed(story.unnamed)) == words[-1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "primary"),
+    [
+        ([LAMP, "lampd: fatal: no space left in shaft 7"], "disk-full"),
+        ([LAMP, "lampd: fatal: no space left in shaft 7", OOM], "oom-gpu"),
+        ([*AT_300, "lampd: fatal: no space left in shaft 7", *summary(0)], None),
+    ],
+    ids=["nothing-named", "a-named-failure", "the-job-completed"],
+)
+def test_words_suggest_the_primary_failure_of_a_log_with(lines: Sequence[str], primary: str | None) -> None:
+    report = report_on(lines, None, name="lamps.log")
+    assert report.primary == primary
+    assert report.classes == ((primary,) if primary else ())
+
+
+def test_a_suggestion_is_called_one() -> None:
+    report = report_on(["lampd: fatal: no space left in shaft 7"], None, name="lamps.log")
+    assert report.findings == ()
+    assert "no rule names its line; only the words say what it may be" in report.reasons
