@@ -154,16 +154,16 @@ class RuleSpec(Strict):
 
     `class` may contain a field of the patterns (`xid-{code}`). `table` names a TSV file next to the pack. Each of its
     rows makes a finer rule, for lines in which the field named by the first column has the row's first cell, or which
-    contain it if that column is `text`, or whose template has its `words`. A line that matches one of `unless` is not the rule's. A `fallback` rule
-    applies only where no other rule finds a failure in the same line or block. A rule with `when` has no patterns: it
-    watches what other rules find (`rules.detect`). `override` replaces the earlier rule of this id. `decode` names a
-    function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may match the same
-    lines. A `phase` is work of the job that takes longer than a step; `after-…` ends it. A rule that
-    detects `silence` names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records of its
-    lines. `clears` names the classes whose failures on the node are over; its own, if the line reports one that was
-    over by then. `compared` are fields that all nodes of a job should print alike, with what they are.
-    `headline` is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out.
-    `checks` numbers the steps that epicenter makes itself; a step that it has made is not among those left.
+    contain it if that column is `text`, or whose template has its `words`. A line that matches one of `unless` is not
+    the rule's. A `fallback` rule applies only where no other rule finds a failure in the same line or block. A rule
+    with `when` has no patterns: it watches what other rules find (`rules.detect`). `override` replaces the earlier rule
+    of this id. `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes
+    that may match the same lines. A `phase` is work of the job that takes longer than a step; `after-…` ends it. A rule
+    that detects `silence` names its `verdict`; `no-progress` means hung. `recorded_as` is what else the store records
+    of its lines. `clears` names the classes whose failures on the node are over; its own, if the line reports one that
+    was over by then. `compared` are fields that all nodes of a job should print alike, with what they are. `headline`
+    is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out. `checks`
+    numbers the steps that epicenter makes itself; a step that it has made is not among those left.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]

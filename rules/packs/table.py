@@ -22,8 +22,8 @@ MIN_FIXED_BYTES: Final = 12
 def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], bytes], problems: list[str]) -> Rule:
     """The rule with a finer rule for each row of its table. Mistakes in rows are appended to `problems`.
 
-    The first column is a code, or a text whose holes are written `{}`, or a regular expression for words. Columns named after fields of a rule replace
-    them (` | ` separates steps). The others are for readers and for `rules lint`.
+    The first column is a code, a text whose holes are written `{}`, or words (a regular expression). Columns named
+    after fields of a rule replace them (` | ` separates steps). The others are for readers and for `rules lint`.
     """
     if not spec.table:
         return Rule(spec, place)
