@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from bench.harvest import report
-from bench.harvest.examples import misfits
+from bench.harvest import record, report
+from bench.harvest.examples import printed
 from bench.harvest.extract import templates_of
 from bench.harvest.labels import read_labels
 from bench.harvest.matching import Matcher, Named
@@ -49,11 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only:
         producers = [producer for producer in producers if producer.name in options.only]
     if options.check_examples:
-        return _check_examples(producers, options.sources)
+        return _check_examples(producers, options)
     if options.sample:
         _print_sample(next(producer for producer in producers if producer.name == options.sample), options.sources)
         return 0
-    _measure(producers, options)
+    _measure([producer for producer in producers if producer.measured], options)
     return 0
 
 
@@ -64,11 +64,11 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this producer")
     parser.add_argument("--json", action="store_true", help="one line of JSON a row")
     parser.add_argument("--unnamed", action="store_true", help="print the messages that no rule names too")
-    parser.add_argument("--write", action="store_true", help="write docs/source-coverage.md and .json")
+    parser.add_argument("--write", action="store_true", help="write docs/source-coverage.md and .json, or the examples")
     parser.add_argument("--sample", metavar="NAME", help="print some messages of a producer to judge, in random order")
     parser.add_argument("--check-examples", action="store_true", help="list examples that no producer can print")
     options = parser.parse_args(arguments)
-    if options.write and options.only:
+    if options.write and options.only and not options.check_examples:
         parser.error("--write needs all producers: leave out --only")
     return options
 
@@ -121,12 +121,17 @@ def _print_sample(producer: Producer, sources: Path) -> None:
         print(f"{template.id}\t{template.place}\t{template.text!r}")
 
 
-def _check_examples(producers: Sequence[Producer], sources: Path) -> int:
-    found = misfits(load(), producers, sources)
-    for misfit in found:
-        print(misfit)
-    print(f"{len(found)} examples that no harvested producer can print")
-    return 1 if found else 0
+def _check_examples(producers: Sequence[Producer], options: argparse.Namespace) -> int:
+    rules, everyone = load(), read_producers(options.producers)
+    known = record.still_valid(rules, record.read_record())
+    known += printed(rules, producers, options.sources, known)
+    if options.write:
+        record.write_record(known)
+    lacking = record.missing(rules, everyone, known, record.read_exceptions())
+    for rule, line in lacking:
+        print(f"{rule.place}: {rule.spec.id}: {line}")
+    print(f"{len(lacking)} examples that no harvested producer can print")
+    return 1 if lacking else 0
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ Macros = Mapping[str, str]
 GRAMMARS = {"c": "tree_sitter_c", "c++": "tree_sitter_cpp", "go": "tree_sitter_go"}
 _CALLS = "(call_expression) @call"
 _MACRO_BODIES = "(preproc_function_def value: (preproc_arg) @body)"
+_MACRO_VALUES = "[(preproc_function_def value: (preproc_arg) @body) (preproc_def value: (preproc_arg) @body)]"
 _TEXTS = {
     "c": "[(concatenated_string) (string_literal)] @text",
     "c++": "[(concatenated_string) (string_literal) (raw_string_literal)] @text",
@@ -55,8 +56,17 @@ def calls(language: str, code: bytes, macros: Macros) -> Iterator[Call]:
 
 
 def texts(language: str, code: bytes, macros: Macros) -> Iterator[Parts]:
-    """Every text of the file, read as a format."""
-    for node in _captured(language, _TEXTS[language], _parsed(language, code)):
+    """Every text of the file, those in macros too, read as a format."""
+    tree = _parsed(language, code)
+    yield from _texts_in(language, tree, macros)
+    if language != "go":
+        for body in _captured(language, _MACRO_VALUES, tree):
+            if b'"' in (body.text or b""):
+                yield from _texts_in(language, _parsed_body(language, body, b"macro"), macros)
+
+
+def _texts_in(language: str, tree: Node, macros: Macros) -> Iterator[Parts]:
+    for node in _captured(language, _TEXTS[language], tree):
         if node.parent is None or node.parent.type != _PARSED_ALREADY:
             text = _literal(node, macros)
             if text is not None:
@@ -65,10 +75,14 @@ def texts(language: str, code: bytes, macros: Macros) -> Iterator[Parts]:
 
 def _calls_of_macro(language: str, body: Node, macros: Macros) -> Iterator[Call]:
     name = body.parent.child_by_field_name("name") if body.parent else None
-    code = re.sub(rb"\\\r?\n", b"\n", body.text or b"")
-    tree = _parsed(language, b"void %s(void) {" % (_text(name).encode() if name else b"macro") + code + b";}")
+    tree = _parsed_body(language, body, _text(name).encode() if name else b"macro")
     for node in _captured(language, _CALLS, tree):
         yield _call(node, macros, body.start_point.row + 1)
+
+
+def _parsed_body(language: str, body: Node, name: bytes) -> Node:
+    code = re.sub(rb"\\\r?\n", b"\n", body.text or b"")
+    return _parsed(language, b"void %s(void) {" % name + code + b";}")
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.harvest import compiled_code, python_code
 from bench.harvest.formats import braces, joined, printf
-from bench.harvest.producers import CallSpec, Producer
+from bench.harvest.producers import CallSpec, Producer, version_of
 from bench.harvest.template import Argument, Call, Level, Parts, Template, has_words, stripped
 
 _ORDER: tuple[Level, ...] = ("error", "warning", "info")
@@ -29,21 +29,30 @@ def templates_of(producer: Producer, sources: Path) -> list[Template]:
     return list(by_id.values())
 
 
-def texts_of(producer: Producer, sources: Path) -> Iterator[Parts]:
-    """Every text with enough words in the sources of all versions, printed or not."""
-    roots = producer.roots(sources)
-    files = [file.read_text("utf-8", "replace") for root in roots for file in producer.files(root)]
-    macros = _macros(producer, files)
-    for text in files:
-        if producer.language == "python":
-            found = python_code.texts(text)
-        else:
-            found = compiled_code.texts(producer.language, text.encode(), macros)
-        yield from filter(has_words, map(stripped, found))
+def texts_of(producer: Producer, sources: Path) -> Iterator[tuple[str, Parts]]:
+    """Every text with enough words in the sources of all versions, printed or not, with its version."""
+    for root in producer.roots(sources):
+        version = root.name.partition("@")[2] or version_of(root)
+        files = [file.read_text("utf-8", "replace") for file in producer.files(root)]
+        macros = _macros(producer, files)
+        for text in files:
+            yield from ((version, parts) for parts in _texts_in(producer, text, macros))
+
+
+def _texts_in(producer: Producer, text: str, macros: dict[str, str]) -> Iterator[Parts]:
+    return filter(has_words, map(stripped, _all_texts(producer, text, macros)))
+
+
+def _all_texts(producer: Producer, text: str, macros: dict[str, str]) -> Iterator[Parts]:
+    if producer.language == "text":
+        return (printf(line, ()) for line in text.split("\n"))
+    if producer.language == "python":
+        return python_code.texts(text)
+    return compiled_code.texts(producer.language, text.encode(), macros)
 
 
 def _macros(producer: Producer, texts: Iterable[str]) -> dict[str, str]:
-    if producer.language == "python":
+    if producer.language in ("python", "text"):
         return {}
     return {name: value for text in texts for name, value in compiled_code.definitions(text).items()}
 

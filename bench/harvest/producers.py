@@ -15,7 +15,7 @@ from bench.harvest.template import Level
 from epicenter.rules.documents.strict import Strict
 
 PRODUCERS = Path(__file__).with_name("producers.yaml")
-Language = Literal["c", "c++", "go", "python"]
+Language = Literal["c", "c++", "go", "python", "text"]
 Form = Literal["printf", "braces", "joined", "streamed", "plain"]
 _VERSION_FILES = ("VERSION", "*.dist-info/METADATA", "PKG-INFO")
 
@@ -49,7 +49,7 @@ class Producer(Strict):
     `line` is what people find in their log for a message. It may have the holes {message}, {level}, {letter}, {file},
     {path}, {number}, {function}, {module}, {device} and {0}, {1}, … for arguments.
     `references` fits the references of rules that mean this producer; `sisters` share its messages, as do all producers
-    of the same folder.
+    of the same folder. Those that are not `measured` only print examples of rules; `text` is files of messages.
     """
 
     name: str
@@ -60,7 +60,8 @@ class Producer(Strict):
     line: str = "{message}"
     device: str = ""
     source: str = ""
-    calls: tuple[CallSpec, ...]
+    calls: tuple[CallSpec, ...] = ()
+    measured: bool = True
     references: str = ""
     sisters: tuple[str, ...] = ()
 

@@ -60,12 +60,26 @@ python -m bench.harvest SOURCES --write
 | `--only nccl` | reads only this producer; may be repeated |
 | `--unnamed` | prints the messages that no rule names too |
 | `--sample nccl` | prints messages of errors that are not judged yet, in random order |
-| `--check-examples` | lists examples of rules that no text of their producer fits |
+| `--check-examples` | lists examples of rules that no text of their producer fits; see below |
 | `--json` | prints a line of JSON for each row instead |
 | `--write` | writes this page and the ids |
 
-`--check-examples` also reads other versions next to a folder, such as `nccl@2.18`. What is left may be of another
-version, or a value that the source has as a hole, or an example that no program prints.
+## Examples of rules
+
+The examples of a rule whose `references` are all harvested must be what these producers print: the test
+`tests/unit/bench/test_example_record.py` fails for one that is not in `bench/harvest/examples.tsv`. Write it there with
+
+```sh
+python -m bench.harvest SOURCES --check-examples --write
+```
+
+which reads only producers that have an example to look for, in all their versions: those of Linux 3.10 are in
+`linux@3.10` next to `linux`. It keeps what it once found, so the sources of your own rule's producer are enough. If it
+finds nothing, look up the text in the producer's source code, older versions included. If another program prints it,
+name that program in `references`. `bench/harvest/examples_of_others.yaml` is for the few examples that have no source
+code, with the reason.
+
+## How to judge messages
 
 To judge messages, add rows to the producer's file in `bench/harvest/labels`: the id; then `fatal`, `degraded` or
 `noise` and perhaps the class that fits, by a first and by a second reader. Messages on which they disagree don't count.

@@ -60,7 +60,12 @@ class Template:
     @property
     def id(self) -> str:
         """Eight hexadecimal digits that stay the same as long as the message does."""
-        return hashlib.sha256(f"{self.producer}\n{self.text}".encode()).hexdigest()[:8]
+        return self.id_of(self.producer, self.parts)
+
+    @staticmethod
+    def id_of(producer: str, parts: Parts) -> str:
+        """The id of a message with these parts."""
+        return hashlib.sha256(f"{producer}\n{text_of(parts)}".encode()).hexdigest()[:8]
 
 
 def text_of(parts: Parts) -> str:
@@ -70,8 +75,12 @@ def text_of(parts: Parts) -> str:
 
 def has_words(parts: Parts) -> bool:
     """Whether the fixed text is long enough to recognise."""
-    fixed = "".join(part for part in parts if isinstance(part, str))
-    return len(re.findall(r"[A-Za-z]", fixed)) >= MIN_LETTERS
+    return letters_in(parts) >= MIN_LETTERS
+
+
+def letters_in(parts: Parts) -> int:
+    """The number of letters in the fixed text."""
+    return sum(len(re.findall("[A-Za-z]", part)) for part in parts if isinstance(part, str))
 
 
 def stripped(parts: Parts) -> Parts:
@@ -84,3 +93,17 @@ def stripped(parts: Parts) -> Parts:
     if isinstance(first, str):
         parts = (parts[0].lstrip() if isinstance(parts[0], str) else parts[0], *parts[1:])
     return tuple(part for part in parts if part != "")
+
+
+def split_lines(parts: Parts) -> list[Parts]:
+    """The parts of each line of a message; a tab is a hole, since programs print columns for it."""
+    if not any(isinstance(part, str) and ("\n" in part or "\t" in part) for part in parts):
+        return [parts]
+    lines: list[list[str | Hole]] = [[]]
+    for part in parts:
+        for piece in re.split(r"([\n\t])", part) if isinstance(part, str) else [part]:
+            if piece == "\n":
+                lines.append([])
+            else:
+                lines[-1].append(Hole("text") if piece == "\t" else piece)
+    return [found for line in lines if (found := stripped(tuple(line)))]

@@ -11,13 +11,14 @@ pytest.importorskip("tree_sitter_cpp", reason="needs the extra `harvest`: pip in
 
 from bench.harvest import report
 from bench.harvest.__main__ import main
-from bench.harvest.examples import Texts, misfits
-from bench.harvest.extract import templates_of, texts_of
+from bench.harvest.examples import Texts, printed
+from bench.harvest.extract import templates_of
 from bench.harvest.fill import FILLS, lines_of
 from bench.harvest.formats import braces, printf
 from bench.harvest.labels import Label, read_labels
 from bench.harvest.matching import Matcher
 from bench.harvest.producers import Producer, read_producers, version_of
+from bench.harvest.record import missing
 from bench.harvest.score import Share
 from bench.harvest.state import changes, read_state, state_of
 from bench.harvest.template import Hole, Template, text_of
@@ -219,28 +220,42 @@ def test_changes_since_the_last_state(tmp_path: Path) -> None:
     assert changes(None, now) is None
 
 
+def found(line: str, sources: Path) -> list[tuple[str, tuple[int, int]]]:
+    return [(text.version, match.span()) for text, match in Texts(producer("c"), sources).found(line)]
+
+
 def test_a_text_explains_a_line_that_contains_it(tmp_path: Path) -> None:
     harvested(tmp_path, "c", C)
-    texts = Texts(texts_of(producer("c"), tmp_path))
-    assert list(texts.spans("x: wheel 7 is flat")) == [(3, 18)]
-    assert list(texts.spans("x: wheel 7 is square")) == []
+    assert found("x: wheel 7 is flat", tmp_path) == [("", (3, 18))]
+    assert found("x: wheel 7 is square", tmp_path) == []
+    assert found("x: wheel seven is flat", tmp_path) == []
+
+
+def test_a_text_of_a_macro_counts_too(tmp_path: Path) -> None:
+    harvested(tmp_path, "c", C)
+    assert found("Call to open failed", tmp_path) == [("", (0, 19))]
 
 
 def test_texts_of_other_versions_count_too(tmp_path: Path) -> None:
     harvested(tmp_path, "c", C)
     (tmp_path / "bakery@0.9").mkdir()
     (tmp_path / "bakery@0.9/oven.txt").write_text('void f() { WARN("wheel %d is square", rank); }')
-    texts = Texts(texts_of(producer("c"), tmp_path))
-    assert list(texts.spans("x: wheel 7 is square")) == [(3, 20)]
+    assert found("x: wheel 7 is square", tmp_path) == [("0.9", (3, 20))]
 
 
-def test_an_example_that_its_producer_cannot_print_is_a_misfit(tmp_path: Path) -> None:
+def test_each_line_of_a_text_may_be_an_example(tmp_path: Path) -> None:
+    harvested(tmp_path, "c", r"""void f() { WARN("The oven is too hot.\nOpen door %d now.\n", door); }""")
+    assert found("Open door 7 now.", tmp_path) == [("", (0, 16))]
+
+
+def test_an_example_is_recorded_if_its_producer_can_print_it(tmp_path: Path) -> None:
     harvested(tmp_path, "c", 'void f() { WARN("NCCL error in: %s", file); }')
-    rules = load()
-    found = misfits(rules, [producer("c", references="^(?:PyTorch|NVIDIA NCCL|XLA) ")], tmp_path)
-    examples = [line for line in found if ": nccl.error:" in line]
-    assert not any("NCCL error in:" in line for line in examples)
-    assert any("NCCL Error 2: unhandled system error" in line for line in examples)
+    rules, bakery = load(), producer("c", references="^(?:PyTorch|NVIDIA NCCL|XLA) ")
+    entries = printed(rules, [bakery], tmp_path)
+    lacking = [line for rule, line in missing(rules, [bakery], entries, ()) if rule.spec.id == "nccl.error"]
+    assert not any("NCCL error in:" in line for line in lacking)
+    assert any("NCCL Error 2: unhandled system error" in line for line in lacking)
+    assert printed(rules, [bakery], tmp_path, entries) == []
 
 
 def test_versions(tmp_path: Path) -> None:
