@@ -10,7 +10,7 @@ from bench.harvest.template import Argument, Hole, Kind, Parts
 _CONVERSION = re.compile(
     r"%(?P<stars>[-+ #0'!]*(?:\*|\d+)?(?:\.(?:\*|\d*))?)(?:\((?P<key>\w+)\))?"
     r"(?:hh|h|ll|l|L|q(?=[diouxX])|j|z|t(?=[diouxX])|I64)?"
-    r"(?P<letter>p[A-Za-z]\w?|[diouxXeEfFgGaAcspmrvTqtUS%])"
+    r"(?P<letter>p[A-Za-z]\w?|[diouxXeEfFgGaAcspmrvwTqtUS%])"
 )
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[\w.\[\]]*)(?:![rsa])?(?::(?P<spec>[^{}]*))?\}")
 _KINDS: dict[str, Kind] = {
