@@ -21,6 +21,7 @@ from bench.harvest.record import (
 from epicenter.rules.packs.load import load
 
 LINE = "[    9.000011] oven: no bread left"
+OTHER = "[   12.000011] oven: no bread left"
 RULE = """
 pack: kitchen
 rules:
@@ -33,9 +34,10 @@ rules:
     role: root
     entity: node
     meaning: The oven is empty.
+    next_steps: [Bake.]
     action: observe
     references: [{references}]
-    examples: {{matches: ['{line}'], near_misses: ['oven: bread left']}}
+    examples: {{matches: ['{line}', '{other}'], near_misses: ['oven: bread left']}}
 """
 
 
@@ -74,9 +76,9 @@ def test_an_example_is_missing_unless_recorded_or_exempt(
     tmp_path: Path, oven: Producer, references: str, entry: str, reason: str, *, expected: bool
 ) -> None:
     pack = tmp_path / "kitchen.yaml"
-    pack.write_text(RULE.format(references=references, line=LINE), "utf-8")
+    pack.write_text(RULE.format(references=references, line=LINE, other=OTHER), "utf-8")
     rules = load([pack])
-    record = [Entry("kitchen.bread", digest_of(entry), "oven", "1.0", "0a0b0c0d")] if entry else []
+    record = [Entry("kitchen.bread", digest_of(line), "oven", "1.0", "0a0b0c0d") for line in (OTHER, entry)]
     exceptions = [Exempt(reason=reason, examples={"kitchen.bread": (LINE,)})] if reason else []
     found = [line for rule, line in missing(rules, [oven], record, exceptions) if rule.spec.id == "kitchen.bread"]
     assert found == ([LINE] if expected else [])
@@ -84,7 +86,7 @@ def test_an_example_is_missing_unless_recorded_or_exempt(
 
 def test_an_entry_is_dropped_with_its_example(tmp_path: Path) -> None:
     pack = tmp_path / "kitchen.yaml"
-    pack.write_text(RULE.format(references="Oven oven.c", line=LINE), "utf-8")
+    pack.write_text(RULE.format(references="Oven oven.c", line=LINE, other=OTHER), "utf-8")
     kept, old = (Entry("kitchen.bread", digest_of(line), "oven", "1.0", "0a0b0c0d") for line in (LINE, "an old line"))
     file = tmp_path / "examples.tsv"
     write_record([old, kept], file)
