@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
 
 import hyperscan
 
+from epicenter.rules.match import fixed_text
 from epicenter.rules.match.disk_cache import digest, load, store
+from epicenter.rules.match.fixed_text import fixed_texts, quoted
 
 
 def _ignore(patterns: int) -> None:
@@ -27,12 +31,17 @@ _SOUGHT = re.compile(rb"\^?\(\?#sought:([^)]+)\)")
 
 
 def prefilter(pattern: bytes) -> bytes:
-    """What to search for anywhere in a batch: the pattern without its anchors, which mean the ends of one record.
+    """What to search for anywhere in a batch: fixed text of the pattern if it is long, else all of it.
 
     A pattern may state this itself, in a comment at its start: `(?#sought:\\d%\\|)`.
     """
     if stated := _SOUGHT.match(pattern):
         return stated[1]
+    return b"|".join(sorted(map(quoted, fixed_texts(pattern)))) or _without_anchors(pattern)
+
+
+def _without_anchors(pattern: bytes) -> bytes:
+    """Anchors mean the ends of one record, not of the batch."""
     return _END_OF_LINE.sub(rb"\1", pattern.removeprefix(b"^"))
 
 
@@ -85,4 +94,11 @@ def _cached(patterns: Sequence[str]) -> hyperscan.Database | None:
 
 
 def _name(patterns: Sequence[str]) -> str:
-    return digest(text.encode("utf-8", "surrogatepass") for text in (version("hyperscan"), *patterns))
+    return digest([*_code(), *(pattern.encode("utf-8", "surrogatepass") for pattern in patterns)])
+
+
+@cache
+def _code() -> tuple[bytes, ...]:
+    """What decides how a pattern is compiled."""
+    own = (Path(file).read_bytes() for file in (__file__, fixed_text.__file__))
+    return *own, version("hyperscan").encode(), python_version().encode()

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import hyperscan
 
+from epicenter.rules.match.fixed_text import quoted
+
 
 class Marks:
     """Searches texts for a few byte strings, optionally in any case. Use one a thread: it owns a scratch space."""
@@ -15,7 +17,7 @@ class Marks:
         self._marks = tuple(marks)
         self._database = hyperscan.Database()
         self._database.compile(
-            expressions=["".join(f"\\x{byte:02x}" for byte in mark).encode() for mark in marks],
+            expressions=list(map(quoted, marks)),
             ids=list(range(len(marks))),
             flags=[flags] * len(marks),
         )

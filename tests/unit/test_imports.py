@@ -76,6 +76,7 @@ IMPURE_CALLS = {
 }
 READ_AT_THE_START = {
     "rules.documents.document",
+    "rules.match.compiled",
     *(f"rules.packs.{name}" for name in ("pack_cache", "load", "table", "vocabulary", "decode")),
 }
 DISK_CACHE = "rules.match.disk_cache"
