@@ -14,6 +14,7 @@ Texts = frozenset[bytes]
 MIN_BYTES: Final = 12
 """Shorter text is too frequent in other lines: `re` would have to refuse them one by one."""
 
+_END_OF_WORD: Final = re.compile(rb"(?<=.{7}\W\w{4})\w+\Z", re.DOTALL)
 _MAX_TEXTS: Final = 24
 _MAX_CLASS_BYTES: Final = 4
 _MAX_REPEATS: Final = 2
@@ -30,7 +31,7 @@ def fixed_texts(pattern: bytes) -> Texts:
     tree = parser.parse(pattern)
     if tree.state.flags & re.IGNORECASE or not set(_kinds(tree)) <= _HYPERSCAN_KNOWS:
         return Texts()
-    texts = _best(tree)
+    texts = Texts(map(_without_end_of_word, _best(tree)))
     return texts if _shortest(texts) >= MIN_BYTES else Texts()
 
 
@@ -59,6 +60,11 @@ def _best(tree: Any) -> Texts:
 
 def _shortest(texts: Texts) -> int:
     return min(map(len, texts)) if len(texts) <= _MAX_TEXTS else 0
+
+
+def _without_end_of_word(text: bytes) -> bytes:
+    """Hyperscan looks for the last eight bytes first: those of one long word, such as a field's name, are frequent."""
+    return _END_OF_WORD.sub(b"", text)
 
 
 def _required(tree: Any) -> Iterator[Texts]:
