@@ -34,12 +34,25 @@ def test_a_case_is_matched_and_triaged() -> None:
         (Case("a", [], ["oom-gpu"]), {"hang"}, ["oom-gpu"], ["hang"]),
         (Case("a", [], ["signal-kill"]), {"sigabrt"}, [], []),
         (Case("a", [], ["port-in-use"]), {"port-fail"}, [], []),
+        (Case("a", [], ["vllm-engine-died"]), {"serving-engine-fail"}, [], []),
+        (Case("a", [], ["serving-engine-fail"]), {"vllm-engine-died"}, [], []),
         (Case("a", [], ["oom-gpu"], also_ok=["hang"]), {"oom-gpu", "hang"}, [], []),
         (Case("a", [], ["oom-gpu"], alt={"oom-gpu": ["hang"]}), {"hang"}, [], []),
         (Case("a", [], ["oom-gpu"], alt=["hang"]), {"hang"}, [], []),
         (Case("a", [], []), {"hang"}, [], ["hang"]),
     ],
-    ids=["right", "wrong", "finer-class", "alias", "allowed-too", "accepted-instead", "accepted-list", "false-alarm"],
+    ids=[
+        "right",
+        "wrong",
+        "finer-class",
+        "alias",
+        "alike",
+        "alike-too",
+        "allowed-too",
+        "accepted-instead",
+        "accepted-list",
+        "false-alarm",
+    ],
 )
 def test_missing_and_extra_classes_are_listed(
     case: Case, classes: set[str], missing: list[str], extra: list[str]
