@@ -83,8 +83,8 @@ code, with the reason.
 
 To judge messages, add rows to the producer's file in `bench/harvest/labels`: the id; then `fatal`, `degraded` or
 `noise` and perhaps the class that fits, by a first and by a second reader. Messages on which they disagree don't count.
-The present labels are of one or two readers, from the text alone. A line of Ray's level C is fatal whatever it says: Ray
-prints it as its process aborts (`RAY_CHECK`, `RAY_LOG(FATAL)`).
+The present labels are of one or two readers, from the text alone. A line of Ray's level C is fatal whatever it says:
+Ray prints it as its process aborts (`RAY_CHECK`, `RAY_LOG(FATAL)`).
 """
 
 
