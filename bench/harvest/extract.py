@@ -119,6 +119,7 @@ def _holes(producer: Producer, spec: CallSpec, call: Call, path: str) -> dict[st
     return {
         "message": "{message}",
         "level": spec.level.upper(),
+        "level_lower": spec.level,
         "letter": spec.level[0].upper(),
         "file": Path(path).name,
         "path": path,
