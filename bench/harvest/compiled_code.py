@@ -203,8 +203,13 @@ def _function(node: Node) -> str:
     return _text(named)
 
 
-def prefix_of(text: str, name: str, macros: Macros) -> str:
-    """What a macro such as `pr_fmt` puts before each message of the file."""
-    found = re.search(rf"#\s*define\s+{name}\(\w+\)[ \t]+(.*?)\bfmt\b", text)
-    pieces = re.findall(r'"([^"]*)"|(\w+)', found[1]) if found else []
-    return "".join(quoted or macros.get(word, "") for quoted, word in pieces)
+def prefix_of(text: str, name: str, macros: Macros) -> str | None:
+    """What a macro such as `pr_fmt` puts before each message of the file; None if the file does not define it."""
+    if name in macros:
+        return f"{macros[name]}: "
+    found = re.search(rf"#\s*define\s+{name}(?:\(\w+\)[ \t]+(.*?)\bfmt\b|[ \t]+(\w+))", text)
+    if found is None:
+        return None
+    if found[2]:
+        return prefix_of(text, found[2], macros)
+    return "".join(quoted or macros.get(word, "") for quoted, word in re.findall(r'"([^"]*)"|(\w+)', found[1]))

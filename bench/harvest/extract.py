@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def _templates_in(producer: Producer, path: str, text: str, macros: dict[str, st
     if producer.language == "python":
         calls = python_code.calls(text)
     else:
-        macros = {**macros, "KBUILD_MODNAME": producer.name, **compiled_code.definitions(text)}
+        macros = {**macros, "KBUILD_MODNAME": producer.module_of(path), **compiled_code.definitions(text)}
         calls = compiled_code.calls(producer.language, text.encode(), macros)
     specs = [(re.compile(spec.call), spec) for spec in producer.calls]
     for call in calls:
@@ -69,16 +69,23 @@ def _templates_in(producer: Producer, path: str, text: str, macros: dict[str, st
         parts = stripped(_message(call, spec)) if spec else ()
         if spec and has_words(parts):
             values = [_value(argument, spec, macros) for argument in call.arguments]
-            holes = _holes(producer, spec, call, path)
-            before = compiled_code.prefix_of(text, spec.prefix_macro, macros) if spec.prefix_macro else ""
+            holes = _holes(producer, spec, call, path) | {"message": f"{_prefix(producer, spec, text, macros)}{{message}}"}
             yield Template(
                 producer.name,
                 (spec.before.format(*values, **holes), *parts) if spec.before else parts,
                 spec.level,
-                before + (spec.line or producer.line).format(*values, **holes),
+                (spec.line or producer.line).format(*values, **holes),
                 spec.source or producer.source,
                 f"{path}:{call.line}",
             )
+
+
+def _prefix(producer: Producer, spec: CallSpec, text: str, macros: Mapping[str, str]) -> str:
+    """What a macro of the file, or of a header of all files, puts before the message."""
+    if not spec.prefix_macro:
+        return ""
+    found = compiled_code.prefix_of(text, spec.prefix_macro, macros)
+    return producer.prefixes.get(spec.prefix_macro, "") if found is None else found
 
 
 def _is_meant(call: Call, spec: CallSpec) -> bool:

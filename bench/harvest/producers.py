@@ -26,7 +26,7 @@ class CallSpec(Strict):
     `form` says how its text becomes the message: a format of `printf` or of `{}`, arguments or streamed values one
     after the other, or the text as it is. `argument` is the number of the text; without it, the first text is taken.
     `where` are expressions that arguments of these numbers must fit. `line` and `source` replace the producer's;
-    `prefix_macro` is what a file defines to put a text before each of these messages. `before` is text that the call
+    `prefix_macro` is what a file defines to put a text before each of these messages, a function or a name. `before` is text that the call
     puts before the message and that is part of it, such as an error's code, with the same holes as `line`; `constants`
     is what a macro puts before the names of these codes.
     """
@@ -50,6 +50,8 @@ class Producer(Strict):
     {level_lower}, {path}, {number}, {function}, {module}, {device} and {0}, {1}, … for arguments.
     `references` fits the references of rules that mean this producer; `sisters` share its messages, as do all producers
     of the same folder. Those that are not `measured` only print examples of rules; `text` is files of messages.
+    `prefixes` are values of a `prefix_macro` for files that leave it to a header; `modules` are names of kernel modules
+    by the beginning of a file's path.
     """
 
     name: str
@@ -64,6 +66,12 @@ class Producer(Strict):
     measured: bool = True
     references: str = ""
     sisters: tuple[str, ...] = ()
+    prefixes: dict[str, str] = Field(default_factory=dict)
+    modules: dict[str, str] = Field(default_factory=dict)
+
+    def module_of(self, path: str) -> str:
+        """The kernel module that a file belongs to; the producer's name if `modules` has none."""
+        return next((module for start, module in self.modules.items() if path.startswith(start)), self.name)
 
     def root(self, sources: Path) -> Path:
         """The folder of its sources."""
