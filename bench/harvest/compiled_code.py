@@ -26,7 +26,7 @@ _LITERALS = ("string_literal", "raw_string_literal", "interpreted_string_literal
 _PARSED_ALREADY = "concatenated_string"
 _FUNCTIONS = ("function_definition", "function_declaration", "method_declaration")
 _DEFINITION = re.compile(
-    r"""^[ \t]* (?:\#[ \t]*define[ \t]+|const[ \t]+)? ([A-Z]\w+) [ \t]* (?:string[ \t]*)? =? [ \t]* \(? [ \t]*
+    r"""^[ \t]* (?:\#[ \t]*define[ \t]+|const[ \t]+|(?=\w+[ \t]*(?:string[ \t]*)?=)) ([A-Z]\w+) [ \t]* (?:string[ \t]*)? =? [ \t]* \(? [ \t]*
     (?: "((?:[^"\\\n]|\\.)*)" | (0x[0-9a-fA-F]+|0|[1-9]\d*) ) \)? [ \t]* ,? [ \t]* (?:/[/*].*)?$""",
     re.MULTILINE | re.VERBOSE,
 )
