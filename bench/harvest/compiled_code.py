@@ -26,7 +26,8 @@ _LITERALS = ("string_literal", "raw_string_literal", "interpreted_string_literal
 _PARSED_ALREADY = "concatenated_string"
 _FUNCTIONS = ("function_definition", "function_declaration", "method_declaration")
 _DEFINITION = re.compile(
-    r"""^[ \t]* (?:\#[ \t]*define[ \t]+|const[ \t]+|(?=\w+[ \t]*(?:string[ \t]*)?=)) ([A-Z]\w+) [ \t]* (?:string[ \t]*)? =? [ \t]* \(? [ \t]*
+    r"""^[ \t]* (?:\#[ \t]*define[ \t]+|const[ \t]+|(?=\w+[ \t]*(?:string[ \t]*)?=)) ([A-Z]\w+)
+    [ \t]* (?:string[ \t]*)? =? [ \t]* \(? [ \t]*
     (?: "((?:[^"\\\n]|\\.)*)" | (0x[0-9a-fA-F]+|0|[1-9]\d*) ) \)? [ \t]* ,? [ \t]* (?:/[/*].*)?$""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -212,4 +213,10 @@ def prefix_of(text: str, name: str, macros: Macros) -> str | None:
         return None
     if found[2]:
         return prefix_of(text, found[2], macros)
-    return "".join(quoted or macros.get(word, "") for quoted, word in re.findall(r'"([^"]*)"|(\w+)', found[1]))
+    pieces = re.findall(r'"([^"]*)"|(\w+)', found[1])
+    return "".join(quoted or macros.get(word) or _prefix_in(text, word, macros) for quoted, word in pieces)
+
+
+def _prefix_in(text: str, word: str, macros: Macros) -> str:
+    """What a macro adds that the definition of another one names; empty for names that are no such macro."""
+    return prefix_of(text, word, macros) or "" if word.endswith("_fmt") else ""

@@ -69,7 +69,8 @@ def _templates_in(producer: Producer, path: str, text: str, macros: dict[str, st
         parts = stripped(_message(call, spec)) if spec else ()
         if spec and has_words(parts):
             values = [_value(argument, spec, macros) for argument in call.arguments]
-            holes = _holes(producer, spec, call, path) | {"message": f"{_prefix(producer, spec, text, macros)}{{message}}"}
+            message = _prefix(producer, spec, text, macros) + "{message}"
+            holes = _holes(producer, spec, call, path) | {"message": message}
             yield Template(
                 producer.name,
                 (spec.before.format(*values, **holes), *parts) if spec.before else parts,

@@ -26,9 +26,9 @@ class CallSpec(Strict):
     `form` says how its text becomes the message: a format of `printf` or of `{}`, arguments or streamed values one
     after the other, or the text as it is. `argument` is the number of the text; without it, the first text is taken.
     `where` are expressions that arguments of these numbers must fit. `line` and `source` replace the producer's;
-    `prefix_macro` is what a file defines to put a text before each of these messages, a function or a name. `before` is text that the call
-    puts before the message and that is part of it, such as an error's code, with the same holes as `line`; `constants`
-    is what a macro puts before the names of these codes.
+    `prefix_macro` is what a file defines to put a text before each of these messages, a function or a name. `before`
+    is text that the call puts before the message and that is part of it, such as an error's code, with the same holes
+    as `line`; `constants` is what a macro puts before the names of these codes.
     """
 
     call: str

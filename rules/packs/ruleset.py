@@ -14,6 +14,7 @@ from epicenter.rules.packs.cause_model import NO_CAUSE_MODEL, CauseModel
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import EdgeIndex
 from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
+from epicenter.rules.packs.texts import TextIndex, pieces_of_text
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 from epicenter.rules.packs.waits import UNITS, stated_wait_ns
 
@@ -27,9 +28,6 @@ WORDS_COLUMN: Final = "words"
 """The first column of a table whose rows are regular expressions for words anywhere in a template, in any case."""
 
 MAX_REMEMBERED_TEMPLATES: Final = 10_000
-
-HOLE: Final = "{}"
-"""In a row's text, what differs from line to line."""
 
 COMPUTE_FIELDS: Final = ("compute_s", "compute_ms")
 """The time of a step that a rank computes, without its waits for others."""
@@ -127,7 +125,7 @@ class Rule:
             return self._rule_for_words(fields.get(TEMPLATE_FIELD, ""))
         if self.key_field == TEXT_COLUMN:
             body = found.string[found.start() : found.end() + NEAR_BYTES]
-            return next((rule for pieces, rule in self._rule_by_text if has_in_order(body, pieces)), None)
+            return self._texts.rule_in(body)
         return self.finer.get(_code(fields.get(self.key_field, "")), self) if self.finer else self
 
     @cached_property
@@ -142,10 +140,9 @@ class Rule:
         return rule_for
 
     @cached_property
-    def _rule_by_text(self) -> tuple[tuple[tuple[bytes, ...], Rule], ...]:
-        """The rules of a table of texts, the longest fixed text first."""
-        rows = ((pieces_of_text(rule.row[TEXT_COLUMN]), rule) for rule in self.finer.values())
-        return tuple(sorted(rows, key=lambda row: -sum(map(len, row[0]))))
+    def _texts(self) -> TextIndex[Rule]:
+        """The rules of a table of texts."""
+        return TextIndex((pieces_of_text(rule.row[TEXT_COLUMN]), rule) for rule in self.finer.values())
 
     def class_of(self, fields: Mapping[str, str]) -> str:
         """The failure class, with its field filled in."""
@@ -168,22 +165,6 @@ class Rule:
             stated = next(name for name in fields if name in _WAITED_FIELDS)
             return stated_wait_ns(fields[stated], stated.removeprefix(_WAITED_PREFIX))
         return waited.constant if waited else 0
-
-
-def pieces_of_text(text: str) -> tuple[bytes, ...]:
-    """The fixed parts of a row's text, between its holes."""
-    return tuple(piece.encode() for piece in text.split(HOLE) if piece)
-
-
-def has_in_order(body: bytes, pieces: tuple[bytes, ...]) -> bool:
-    """Whether all pieces are in the text, each after the one before."""
-    end = 0
-    for piece in pieces:
-        start = body.find(piece, end)
-        if start < 0:
-            return False
-        end = start + len(piece)
-    return True
 
 
 _SCIENTIFIC: Final = re.compile(rb"\d+(?:\.\d+)?[eE]\+?\d{1,2}(?![\w.])")

@@ -12,8 +12,9 @@ from typing import Final
 from pydantic import ValidationError
 
 from epicenter.rules.documents.mistakes import mistake_text, unreadable
-from epicenter.rules.packs.ruleset import TEXT_COLUMN, WORDS_COLUMN, Rule, pieces_of_text
+from epicenter.rules.packs.ruleset import TEXT_COLUMN, WORDS_COLUMN, Rule
 from epicenter.rules.packs.spec import RuleSpec, TableRow
+from epicenter.rules.packs.texts import pieces_of_text
 
 MIN_FIXED_BYTES: Final = 12
 """A text with less outside of its holes would fit by chance."""
