@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import takewhile
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from epicenter.rules.correlate.broken_nodes import (
 )
 from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.pending import DELAYS, is_soft
+from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import pod_of, signal_of
@@ -39,7 +40,7 @@ from epicenter.rules.liveness.verdict import STRAGGLER, Verdict
 from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.heartbeats import EXIT, Advanced, Heartbeat, PhaseBegan, Step
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.ledger import Gap, JobState, Joined
+from epicenter.rules.model.ledger import Gap, JobEnd, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import (
     ENDS,
@@ -57,6 +58,7 @@ from epicenter.rules.model.signals import (
     is_unnamed,
 )
 from epicenter.rules.model.times import END_NS, is_known
+from epicenter.rules.model.unusual import Unusual
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
@@ -116,7 +118,7 @@ class Engine:
         self._state.waiting = []
         self._undated = UndatedMatches()
         self._changes = ChangedIncidents(rules, self._state.lifecycle, self._state.liveness, self._state.skew)
-        self._mark_changed, self._record_progress = self._changes.mark, self._changes.record_progress
+        self._record_progress = self._changes.record_progress
         self._attempt_of = self._changes.attempt_of
         self.reload(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
@@ -347,6 +349,8 @@ class Engine:
         if self._rules.edge_index.between(signal.failure_class, STRAGGLER):
             liveness.record_slowdown(signal.cluster, correlator.jobs_of(signal), signal.event_time_ns)
         self._on_signal(signal)
+        if signal.failure_class in ENDS and end_of(signal) is JobEnd.FAILED:
+            self._state.unnamed.record_stop(signal.cluster, signal.job, signal.event_time_ns)
 
     def _on_quiet(self, signal: Signal, spec: RuleSpec) -> None:
         """A line that reports no failure: facts to compare, a boot, the end of a failure."""
@@ -436,9 +440,30 @@ class Engine:
         reports_within = self._state.liveness.reports_within_ns
         self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, reports_within))
         joined = self._state.lifecycle.correlator.joined
+        for incident_id in {of.incident_id for of in joined if of.signal.failure_class == UNNAMED}:
+            self._record_unusual(incident_id)
         if self._lists_joined:
             self._joined += joined
         joined.clear()
+
+    def _mark_changed(self, changed: Collection[IncidentState]) -> None:
+        self._changes.mark(changed)
+        for incident in changed:
+            if incident.hurts and not incident.pending_until_ns:
+                self._state.unnamed.record_incident(incident.cluster, incident.opened_ns)
+
+    def _record_unusual(self, incident_id: str) -> None:
+        """Lines that no rule names joined the incident: record how unusual its messages are by now."""
+        correlator = self._state.lifecycle.correlator
+        if incident := correlator.open.get(incident_id):
+            kept = incident.signals_by_class.get(UNNAMED, ())
+            found = {signal.signal_id: self._unusual(signal, incident.last_seen_ns) for signal in kept}
+            incident.unusual = {signal_id: unusual for signal_id, unusual in found.items() if unusual}
+
+    def _unusual(self, signal: Signal, time_ns: int) -> Unusual | None:
+        placement, of_job = self._state.lifecycle.correlator.placement, (signal.cluster, signal.job, time_ns)
+        nodes = {*placement.nodes_of(*of_job), *placement.listed_nodes(*of_job)} if signal.job else ()
+        return self._state.unnamed.unusual(signal, len(nodes), placement.world_size(*of_job))
 
     def _with_host(self, of: Named) -> Named:
         """With the first name of its node, looked up once: a name never changes. An address may yet have one."""
@@ -519,3 +544,5 @@ class Engine:
             if rule := self._rule_by_verdict.get(verdict.verdict):
                 placement = self._state.lifecycle.correlator.placement
                 self._on_signal(completed(liveness_signal(rule, verdict), placement))
+                if verdict.verdict != STRAGGLER:
+                    self._state.unnamed.record_stop(verdict.cluster, verdict.job, verdict.onset_ns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 
 from msgspec import structs
 
@@ -16,13 +17,15 @@ from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason,
 from epicenter.rules.cause.scope import JobsOf, in_scope
 from epicenter.rules.cause.survival import Trained, is_called_a_warning, is_over, is_survived, is_tried_again
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
+from epicenter.rules.cause.unnamed import Stop, named_first, weigh_unusual
 from epicenter.rules.cause.witnesses import Accused, peer_of
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
-from epicenter.rules.model.signals import ERRORS, Signal, is_cut_traceback, is_unnamed
+from epicenter.rules.model.signals import ERRORS, UNNAMED, Signal, is_cut_traceback, is_unnamed
 from epicenter.rules.model.times import END_NS, NS_PER_S
 from epicenter.rules.model.training_span import NOT_TRAINED, TrainingSpan
+from epicenter.rules.model.unusual import Unusual
 from epicenter.rules.packs.cause_model import CauseModel
 from epicenter.rules.packs.spec import EdgeSpec
 from epicenter.rules.packs.topology import KINDS, NO_TOPOLOGY, Topology
@@ -98,18 +101,23 @@ def rank(
     topology: Topology = NO_TOPOLOGY,
     survival: Survival = lambda signal: None,
     lost: Accused | None = None,
+    unusual: Mapping[str, Unusual] = MappingProxyType({}),
 ) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset.
 
-    A signal that another one explains is the best only if all are explained, or are warnings that explain nothing.
+    A signal that another one explains is the best only if all are explained, or are warnings that explain nothing. One
+    that no rule names is never before a named cause; `unusual` has what is known of these, by id.
     """
 
+    stop = Stop(signals, suspects, lost)
     past, awaited = _past(signals, survival), _named_later(signals)
     warned = {signal.signal_id for signal in signals if is_called_a_warning(signal)}
     tried_again = {signal.signal_id for signal in signals if _is_tried_again(signal)}
 
     def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
         if not explains(cause, effect, edge, jobs_of, topology):
+            return False
+        if cause.failure_class == UNNAMED and not stop.may_follow(cause, effect):
             return False
         if cause.failure_class in WAITING_CLASSES and effect.signal_id in awaited:
             return False
@@ -137,6 +145,7 @@ def rank(
             candidate.weigh(ReasonKind.AWAITED, suspects, "awaited-by-kernel" if is_kernel else "")
         if lost:
             _weigh_witnesses(candidate, lost)
+        weigh_unusual(candidate, unusual, stop)
     _share_explanations(candidates)
     _weigh_past(candidates, past)
     _weigh_cut_tracebacks(candidates)
@@ -151,9 +160,10 @@ def rank(
     began = [candidate for candidate in unexplained if candidate.signal.role not in _EXPLAINS_NOTHING] or unexplained
     earliest = min(began, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(ReasonKind.EARLIEST)
-    return _unexplained_first(
+    ordered = _unexplained_first(
         sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
     )
+    return named_first(ordered, unusual) if UNNAMED in by_class else ordered
 
 
 def _unexplained_first(ordered: list[Candidate]) -> list[Candidate]:
@@ -254,10 +264,10 @@ def _skew_ns(cause: Signal, effect: Signal) -> int:
 def _unsure_ns(cause: Signal, effect: Signal) -> int:
     """A failure noticed by waiting began at some time between the last sign of life and its report.
 
-    Where a report names the cause's rank, only the report shows the order: clocks of nodes differ. A scheduler notices
-    minutes later that a node is gone.
+    Where a report names the cause's rank, only the report shows the order: clocks of nodes differ. A line that no rule
+    names may come while others wait. A scheduler notices minutes later that a node is gone.
     """
-    is_unsure = effect.failure_class in NOTICED_BY_WAITING or names(effect, cause)
+    is_unsure = effect.failure_class in NOTICED_BY_WAITING or cause.failure_class == UNNAMED or names(effect, cause)
     unsure_ns = effect.event_time_ns - effect.onset_ns if is_unsure else 0
     is_noticed_late = cause.failure_class in _NOTICED_BY_SCHEDULERS and cause.onset_ns == cause.event_time_ns
     return max(unsure_ns, NODE_TIMEOUT_NS if is_noticed_late else 0)

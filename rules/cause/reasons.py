@@ -12,6 +12,7 @@ from epicenter.rules.cause.witnesses import Accused
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.unusual import Unusual
 
 
 class ReasonKind(StrEnum):
@@ -34,6 +35,7 @@ class ReasonKind(StrEnum):
     AFTERWARDS = "afterwards"
     NODE_NAMED_ELSEWHERE = "node-named-elsewhere"
     KERNEL = "kernel"
+    UNUSUAL = "unusual"
     EXPLAINS = "explains"
     ALONE = "alone"
     EARLIEST = "earliest"
@@ -53,8 +55,10 @@ class Alone(msgspec.Struct, frozen=True, gc=False):
     other_nodes: int
 
 
-About = Signal | Alone | Explanation | Suspects | Outlier | Accused
-"""What a reason is about: the candidate's signal or node, an end of an edge, or whom the others wait for or lost."""
+About = Signal | Alone | Explanation | Suspects | Outlier | Accused | Unusual
+"""What a reason is about: the candidate's signal or node, an end of an edge, whom the others wait for or lost, or
+how unusual its message is.
+"""
 
 
 class Reason(msgspec.Struct, frozen=True, gc=False):

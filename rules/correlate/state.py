@@ -20,6 +20,7 @@ from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.signals import ERRORS, SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.model.training_span import NOT_TRAINED, TrainingSpan
+from epicenter.rules.model.unusual import Unusual
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.completion import nodes_of
 
@@ -93,7 +94,8 @@ class IncidentState(msgspec.Struct):
     that peer; `node_by_address` has the addresses that they call their own. `at_onset` is the progress of each job
     when the incident first included it, and `skews_ns` how far its nodes' clocks were ahead by then, where that is
     known. `nodes_by_rule` are all nodes where a rule matched, of signals that are only counted too. `trained` is from
-    when until when each job trained, as of its newest failure here.
+    when until when each job trained, as of its newest failure here. `unusual` is how unusual the messages of kept
+    signals are that no rule names, by the signals' ids.
     """
 
     incident_id: str
@@ -129,6 +131,7 @@ class IncidentState(msgspec.Struct):
     signals_by_class: dict[str, list[Signal]] = msgspec.field(default_factory=dict, name="kept_by_class")
     jobs_by_node: dict[str, set[str]] = {}
     nodes_by_rule: dict[str, set[str]] = {}
+    unusual: dict[str, Unusual] = {}
     accusers_by_peer: dict[str, set[str]] = {}
     node_by_address: dict[str, str] = {}
     trained: dict[str, TrainingSpan] = {}
@@ -181,6 +184,7 @@ class IncidentState(msgspec.Struct):
         for peer, nodes in other.accusers_by_peer.items():
             self.accusers_by_peer.setdefault(peer, set()).update(nodes)
         self.node_by_address = other.node_by_address | self.node_by_address
+        self.unusual = other.unusual | self.unusual
         for rule, nodes in other.nodes_by_rule.items():
             self.nodes_by_rule.setdefault(rule, set()).update(nodes)
         for signals in other.signals_by_class.values():

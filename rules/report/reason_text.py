@@ -13,6 +13,8 @@ from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.unusual import Unusual
+from epicenter.rules.report.unusual_text import unusual_texts
 
 REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.STANDSTILL: "a stalled or slow job is weaker evidence than an explicit error line",
@@ -21,6 +23,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.NODE_NAMED_ELSEWHERE: "another line reports the same and names the node",
     ReasonKind.KERNEL: "the kernel reports it, which is closer to the hardware than any library",
     ReasonKind.ALONE: "only {place} reports it; {others_report} something else",
+    ReasonKind.UNUSUAL: "{how}",
     ReasonKind.EXPLAINED_BY: "explained by {failure_class}{on_node}: {why}",
     ReasonKind.EXPLAINS: "it explains {failure_class}: {why}",
     ReasonKind.SHARED_EXPLANATION: "it was logged together with a line that is explained",
@@ -135,6 +138,8 @@ def _words(about: About | None) -> dict[str, object]:
         case Accused(node, accusers, _):
             count = len(accusers)
             return {"lost": node, "accusers": "1 node names" if count == 1 else f"{count} nodes name"}
+        case Unusual():
+            return {"how": ", ".join(unusual_texts(about))}
         case Suspects():
             return {"suspects": suspects_text(about)}
         case None:

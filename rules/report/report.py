@@ -11,6 +11,7 @@ from epicenter.rules.cause.confidence import doubts_about, shares
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import Candidate, rank
+from epicenter.rules.cause.reasons import ReasonKind
 from epicenter.rules.cause.suspects import Suspects, strongest_suspects
 from epicenter.rules.cause.witnesses import accused
 from epicenter.rules.correlate.attempts import Attempt, recurrence
@@ -41,11 +42,13 @@ from epicenter.rules.report.fields import fields_of
 from epicenter.rules.report.headline import gpu_of
 from epicenter.rules.report.mismatch import signals_with_mismatch
 from epicenter.rules.report.not_known import not_known
+from epicenter.rules.report.reason_text import reason_texts
 from epicenter.rules.report.steps import filled_steps
 from epicenter.rules.report.title import title_of
 
 MAX_BLOCK_LENGTH: Final = 16_000
 UNHARMFUL_SEVERITY: Final = "warning"
+UNUSUAL_FIELD: Final = "unusual"
 
 
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
@@ -74,7 +77,7 @@ def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_C
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
-        root_cause=_root_cause(causes[0], culprit, fields_of(root)),
+        root_cause=_root_cause(causes[0], culprit, fields_of(root) | _unusual(ranked[0])),
         chain=tuple(link_of(candidate, ranked[0], is_dated_back(candidate.signal, rules)) for candidate in chain),
         blast_radius=_blast_radius(state, cost),
         progress=state.progress,
@@ -115,7 +118,8 @@ def ranked_signals(
     by_one_clock = in_common_time(signals, skews)
     lost = accused(state.accusers_by_peer, context, state.node_by_address)
     model, topology = rules.cause_model, rules.topology
-    ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, model, suspects, topology, state.survival, lost)
+    about = suspects, topology, state.survival, lost, state.unusual
+    ranked = rank(by_one_clock, rules.edges_between, state.jobs_of, model, *about)
     return as_logged(ranked, signals) if skews else ranked
 
 
@@ -178,6 +182,12 @@ def _root_cause(cause: RankedCause, root: Signal, fields: dict[str, str]) -> Roo
         explained_by=cause.explained_by,
         fields=fields,
     )
+
+
+def _unusual(root: Candidate) -> dict[str, str]:
+    """The field with how unusual the root's message is, if no rule names it and that is known."""
+    texts = reason_texts(reason for reason in root.reasons if reason.kind is ReasonKind.UNUSUAL)
+    return {UNUSUAL_FIELD: texts[0]} if texts else {}
 
 
 def progress_report(progress: JobProgress) -> Progress:
