@@ -32,7 +32,7 @@ from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import RankPlacement
-from epicenter.rules.model.signals import ERRORS, Signal
+from epicenter.rules.model.signals import ERRORS, TEMPLATE_FIELD, UNNAMED, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.placement.placement import Placement
@@ -466,7 +466,17 @@ def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) ->
 
 def _has_the_same(incident: IncidentState, signal: Signal) -> bool:
     of_its_class = incident.signals_by_class.get(signal.failure_class, ())
-    return any(signal.node == other.node and signal.gpu == other.gpu for other in of_its_class)
+    return any(
+        signal.node == other.node and signal.gpu == other.gpu and _is_one_message(signal, other)
+        for other in of_its_class
+    )
+
+
+def _is_one_message(signal: Signal, other: Signal) -> bool:
+    """Whether two signals of a class are one failure: without a name, only if one rank repeats its message."""
+    if signal.failure_class != UNNAMED:
+        return True
+    return signal.rank == other.rank and signal.fields.get(TEMPLATE_FIELD) == other.fields.get(TEMPLATE_FIELD)
 
 
 def _follows_at_once(signal: Signal, jobs: set[str], incident: IncidentState) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ from epicenter.rules.liveness.progress import JobProgress
 from epicenter.rules.model.incident import Change, Progress, Resolution
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.outlier import Outlier
-from epicenter.rules.model.signals import ERRORS, SEVERITIES, Signal
+from epicenter.rules.model.signals import ERRORS, SEVERITIES, TEMPLATE_FIELD, UNNAMED, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.model.training_span import NOT_TRAINED, TrainingSpan
 from epicenter.rules.model.unusual import Unusual
@@ -269,12 +270,21 @@ class IncidentState(msgspec.Struct):
 
     def _keep(self, signal: Signal) -> None:
         of_class = self.signals_by_class.setdefault(signal.failure_class, [])
-        if len(of_class) == MAX_KEPT_PER_CLASS and _is_later(signal, of_class[-1]):
+        is_unnamed = signal.failure_class == UNNAMED
+        if len(of_class) == MAX_KEPT_PER_CLASS and not is_unnamed and _is_later(signal, of_class[-1]):
             return
         if all(earlier.signal_id != signal.signal_id for earlier in of_class):
             of_class.append(signal)
             of_class.sort(key=onset_order)
+            if is_unnamed and len(of_class) > MAX_KEPT_PER_CLASS:
+                of_class.remove(_most_repeated(of_class))
             del of_class[MAX_KEPT_PER_CLASS:]
+
+
+def _most_repeated(unnamed: Sequence[Signal]) -> Signal:
+    """The last line of the message that has the most."""
+    counts = Counter(signal.fields.get(TEMPLATE_FIELD, "") for signal in unnamed)
+    return max(unnamed, key=lambda signal: (counts[signal.fields.get(TEMPLATE_FIELD, "")], onset_order(signal)))
 
 
 def _is_later(signal: Signal, other: Signal) -> bool:

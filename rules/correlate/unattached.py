@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.signals import TEMPLATE_FIELD, Signal
 from epicenter.rules.model.times import NS_PER_S
 
 RETENTION_NS: Final = 2 * 3600 * NS_PER_S
@@ -47,10 +47,15 @@ class UnattachedSignals(msgspec.Struct):
 
 
 def _most_expendable(of_key: dict[str, Signal], newest: Signal) -> str:
-    """The second of the newest signal's class, since the first has the onset; the oldest of all if there is none."""
-    of_class = (signal_id for signal_id, signal in of_key.items() if signal.failure_class == newest.failure_class)
+    """The second of the newest signal's kind, since the first has the onset; the oldest of all if there is none."""
+    of_class = (signal_id for signal_id, signal in of_key.items() if _kind(signal) == _kind(newest))
     oldest, *others = islice(of_class, 3)
     if len(others) < 2:
         return next(iter(of_key))
     is_over = of_key[oldest].event_time_ns < newest.event_time_ns - RETENTION_NS
     return oldest if is_over else others[0]
+
+
+def _kind(signal: Signal) -> tuple[str, str]:
+    """Its class; of failures without a name each message is a kind."""
+    return signal.failure_class, signal.fields.get(TEMPLATE_FIELD, "")
