@@ -23,7 +23,7 @@ RIGHT_BEFORE_NS: Final = 60 * NS_PER_S
 
 _DEATHS: Final = ENDS | {"unknown-death"}
 _STANDSTILLS: Final = frozenset((*WAITING_CLASSES, "straggler"))
-_SAYS_LITTLE: Final = ("confirmation", "teardown", "advice")
+_NO_CAUSE_ROLES: Final = ("confirmation", "teardown", "advice")
 
 
 class Stop:
@@ -107,5 +107,5 @@ def _is_named_cause(candidate: Candidate) -> bool:
     signal, cause = candidate.signal, candidate.explained_by
     is_effect = signal.failure_class in _DEATHS | _STANDSTILLS or (cause and cause.failure_class == UNNAMED)
     is_loss = any(reason.kind is ReasonKind.LOST_ANOTHER for reason in candidate.reasons)
-    is_error = signal.severity in ERRORS and signal.role not in _SAYS_LITTLE and signal.position is not None
+    is_error = signal.severity in ERRORS and signal.role not in _NO_CAUSE_ROLES and signal.position is not None
     return is_error and signal.failure_class != UNNAMED and not (candidate.is_idle or is_effect or is_loss)

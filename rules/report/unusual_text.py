@@ -19,7 +19,7 @@ def _texts(unusual: Unusual) -> Iterator[str]:
         yield "not known whether it came before"
     if unusual.lines > 1:
         yield f"{unusual.lines} lines so far"
-    yield from _speakers(unusual)
+    yield from speakers_text(unusual)
     if unusual.healthy_hours:
         yield f"also in {_count(unusual.healthy_hours, 'earlier hour')} without an incident"
     if unusual.stops:
@@ -28,7 +28,8 @@ def _texts(unusual: Unusual) -> Iterator[str]:
         yield when_text(unusual.until_stop_s, "before the job stopped", "after the job stopped")
 
 
-def _speakers(unusual: Unusual) -> Iterator[str]:
+def speakers_text(unusual: Unusual) -> Iterator[str]:
+    """Which rank or node alone says it; nothing if several do."""
     if unusual.ranks == 1 and (unusual.of_ranks or 0) > 1:
         yield f"only on rank {unusual.rank} of {unusual.of_ranks}"
     elif unusual.nodes == 1 and (unusual.of_nodes or 0) > 1:

@@ -22,6 +22,7 @@ from epicenter.rules.triage.primary import RankedIncident, decisive, is_cancella
 from epicenter.rules.triage.projection import project
 from epicenter.rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of
 from epicenter.rules.triage.story import Story
+from epicenter.rules.triage.unnamed import new_at_the_end
 
 STALLS: Final = ("hang", "straggler")
 """Classes of verdicts on a job whose processes live, but make no steps, or too slowly."""
@@ -214,7 +215,7 @@ def _unnamed(run: RunFacts, status: Status, rules: RuleSet) -> Sequence[Candidat
     if status is Status.NO_JOB:
         return likeliest(run.story, run.story.suggested(), rules)
     has_failed = status in (Status.FAILED, Status.UNKNOWN_DEATH)
-    line = run.story.new_at_the_end() if has_failed else None
+    line = new_at_the_end(run.story) if has_failed else None
     return likeliest(run.story, [line], rules) if line else []
 
 

@@ -124,7 +124,10 @@ class OtherIncident(msgspec.Struct, frozen=True):
 
 
 class UnnamedReport(msgspec.Struct, frozen=True):
-    """A message that looks like a failure and that no rule names. `text` is its first line, word for word."""
+    """A message that looks like a failure and that no rule names. `text` is its first line, word for word.
+
+    `unusual` says in words what sets it apart: that one rank alone prints it, or that it is new at the end.
+    """
 
     template: str
     text: str
@@ -134,6 +137,7 @@ class UnnamedReport(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     ranks: tuple[int, ...]
     file: str = ""
+    unusual: tuple[str, ...] = ()
 
 
 class Triage(msgspec.Struct, frozen=True):
@@ -145,7 +149,7 @@ class Triage(msgspec.Struct, frozen=True):
     is the class of the job-log-triage table that the primary one counts as. `confidence` lies in 0..1. `dead` counts
     the records that could not be processed. `failed_attempts` are those before the newest one, oldest first: the other
     fields are about the newest. `faults` say what of its files could not be read. `unnamed` are messages that look like
-    failures and that no rule names, the rarest first.
+    failures and that no rule names, the most unusual first.
     """
 
     path: str

@@ -30,6 +30,7 @@ from epicenter.rules.triage.document import (
 from epicenter.rules.triage.primary import RankedIncident, is_cancellation
 from epicenter.rules.triage.stage import stage
 from epicenter.rules.triage.story import Finding, Story, UnnamedMessage
+from epicenter.rules.triage.unnamed import rarest_first, unusual_texts
 
 __all__ = ["Circumstances", "triage"]
 
@@ -215,13 +216,7 @@ def _cascade(assessment: Assessment) -> tuple[str, ...]:
 
 
 def _unnamed(story: Story) -> tuple[UnnamedReport, ...]:
-    """The rarest messages first; of equally rare ones the newest."""
-    newest_first = reversed(story.unnamed.values())
-    return tuple(_message(story, message) for message in sorted(newest_first, key=_count)[:MAX_UNNAMED])
-
-
-def _count(message: UnnamedMessage) -> int:
-    return message.count
+    return tuple(_message(story, message) for message in rarest_first(story)[:MAX_UNNAMED])
 
 
 def _message(story: Story, message: UnnamedMessage) -> UnnamedReport:
@@ -235,6 +230,7 @@ def _message(story: Story, message: UnnamedMessage) -> UnnamedReport:
         nodes=tuple(sorted(message.nodes)),
         ranks=tuple(sorted(message.ranks)),
         file=first.file,
+        unusual=unusual_texts(story, message),
     )
 
 

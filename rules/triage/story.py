@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.detect.signal import signal_of
-from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
 from epicenter.rules.model.signals import ERRORS, TEMPLATE_FIELD, UNNAMED, Signal, is_cut_traceback, is_unnamed
@@ -164,6 +163,8 @@ class Story:
 
     `faults` say which of its files could not be read to the end, and why.
 
+    `nodes` and `ranks` are those of its matching lines.
+
     `verdict` is the engine's newest on the job's missing logs. `newest_ns` is the time of the newest line,
     `own_newest_ns` that of the job's, `others_newest_ns` that of other jobs and of the nodes.
     """
@@ -192,6 +193,8 @@ class Story:
     findings: dict[str, Finding] = field(default_factory=dict)
     facts: dict[str, Fact] = field(default_factory=dict)
     unnamed: dict[str, UnnamedMessage] = field(default_factory=dict)
+    nodes: set[str] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
     node_exits: dict[str, NodeExit] = field(default_factory=dict)
     markers: dict[int, Marker] = field(default_factory=dict)
     reported_dead: set[int] = field(default_factory=set)
@@ -204,6 +207,7 @@ class Story:
         """Process a match. Pass those of a file in the order of its lines, the log itself first."""
         spec = rules.of(match).spec
         self._note_time(match)
+        self._note_speaker(match)
         self._note_node_exit(match)
         if spec.role == "progress":
             self._note_step(match)
@@ -237,13 +241,6 @@ class Story:
         self.unnamed[template] = message
         if len(self.unnamed) > MAX_KEPT_UNNAMED:
             del self.unnamed[next(iter(self.unnamed))]
-
-    def new_at_the_end(self) -> Signal | None:
-        """The first line that no rule names and whose message came only after the last step, if steps are known."""
-        last, last_ns = self.steps.last_position, self.steps.last_time_ns
-        firsts = sorted((message.first for message in self.unnamed.values()), key=onset_order)
-        has_steps = self.steps.last is not None
-        return next((first for first in firsts if not has_steps or self.follows(first, last, last_ns)), None)
 
     def suggested(self) -> list[Signal]:
         """The first line of each message that no rule names, but whose words suggest a class."""
@@ -297,6 +294,12 @@ class Story:
             self.newest_ns = max(self.newest_ns or 0, time_ns)
         if cancelled_ns := _cancelled_at_ns(match.event.text):
             self.newest_ns = max(self.newest_ns or 0, cancelled_ns)
+
+    def _note_speaker(self, match: Match) -> None:
+        if match.event.node and len(self.nodes) < MAX_KEPT_RANKS:
+            self.nodes.add(match.event.node)
+        if match.event.rank is not None and len(self.ranks) < MAX_KEPT_RANKS:
+            self.ranks.add(match.event.rank)
 
     def _note_step(self, match: Match) -> None:
         self.progress_rules.add(match.rule)

@@ -19,7 +19,7 @@ from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, Since, s
 @DATA_DIR
 @STORE
 def unnamed(as_json: bool, since_ns: int, limit: int, **options: Any) -> None:
-    """List new failure messages that no rule names. Those of the last week, the newest first.
+    """List new failure messages that no rule names. Those of the last week, the most unusual first.
 
     `epicenter rules draft` makes a rule of one.
 

@@ -403,7 +403,8 @@ def test_unnamed_messages_are_listed_once_by_template(client: Client) -> None:
         ClickHouseSink(client).write(matches=pairs)
     (message,) = list_unnamed(client, since_ns=0, limit=10)
     assert (message["template"], message["lines"]) == ("lamp of shaft <number> went out", 3)
-    assert (message["nodes"], message["jobs"]) == (2, 2)
+    assert (message["nodes"], message["jobs"], message["ranks"]) == (2, 2, 3)
+    assert (message["healthy_hours"], message["evidence_lines"]) == (1, 0)
     assert (message["node"], message["job"], message["rank"]) == ("n1", "A", 7)
     assert message["text"] == "ERROR lamp of shaft 7 went out"
     assert list_unnamed(client, since_ns=at(11), limit=10) == []

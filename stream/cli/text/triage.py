@@ -123,7 +123,8 @@ def _message(message: UnnamedReport) -> str:
     times = "once" if message.count == 1 else f"{message.count} times, first"
     who = f", {rank_list(message.ranks)}" if message.ranks else ""
     file = f"{safe(message.file)}, " if message.file else ""
-    return f"- {times} at {file}line {message.first_line}{who}:\n\n{code(message.text)}\n"
+    unusual = f" ({safe(', '.join(message.unusual))})" if message.unusual else ""
+    return f"- {times} at {file}line {message.first_line}{who}{unusual}:\n\n{code(message.text)}\n"
 
 
 _ROLES: Final = {

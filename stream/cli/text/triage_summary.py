@@ -105,7 +105,9 @@ def _unnamed(report: Triage) -> Iterator[Line]:
     if messages:
         yield from heading("No rule names")
     for message in messages[:MAX_UNNAMED]:
-        times = f" ({message.count} times)" if message.count > 1 else ""
+        facts = [f"{message.count} times"] if message.count > 1 else []
+        facts += map(safe, message.unusual)
+        times = f" ({', '.join(facts)})" if facts else ""
         text = safe(peel(message.text.split("\n")[0]).body)
         yield Line(f"  line {message.first_line}{times} ", text, max_rows=MAX_PROOF_ROWS)
 

@@ -18,7 +18,7 @@ from epicenter.stream.store.evidence import query
 
 
 def print_unnamed(settings: Settings, since_ns: int, limit: int, as_json: bool) -> None:
-    """Print the messages first seen since then, the newest first."""
+    """Print the messages first seen since then, the most unusual first."""
     messages = query(settings, "unnamed", since_ns=since_ns, limit=limit)
     for message in messages:
         if as_json:
@@ -32,6 +32,10 @@ def print_unnamed(settings: Settings, since_ns: int, limit: int, as_json: bool) 
 def _line(message: dict[str, Any]) -> Line:
     rank = "" if message["rank"] is None else f"rank {message['rank']}"
     first = " ".join(filter(None, (job_in_words(message["job"]), message["node"], rank)))
-    facts = [count(message["lines"], "line"), count(message["nodes"], "node"), first and f"first {first}"]
+    ranks = message["ranks"] > 1 and count(message["ranks"], "rank")
+    healthy = f"in {count(message['healthy_hours'], 'hour')} without an incident"
+    evidence = message["evidence_lines"] and f"{message['evidence_lines']} in incidents"
+    counts = [count(message["lines"], "line"), count(message["nodes"], "node"), ranks]
+    facts = [*counts, first and f"first {first}", healthy, evidence]
     text = safe(f"{peel(message['text']).body} ({', '.join(filter(None, facts))})")
     return Line(f"{date_and_clock(message['first_seen'])} UTC  ", text)

@@ -7,7 +7,19 @@ from collections.abc import Sequence
 import pytest
 
 from epicenter.rules.triage.story import MAX_KEPT_UNNAMED
-from tests.support.job_logs import AT_300, HEAD, OOM, TRACEBACK, labelled, report_on, section_of, steps, summary
+from tests.support.job_logs import (
+    AT_300,
+    HEAD,
+    OOM,
+    TRACEBACK,
+    absl,
+    labelled,
+    maxtext,
+    report_on,
+    section_of,
+    steps,
+    summary,
+)
 
 LAMP = "ERROR lampd.shaft: the lamp of shaft 7 went out"
 OTHER_LAMP = "ERROR lampd.shaft: the lamp of shaft 8 went out"
@@ -83,3 +95,22 @@ def test_a_suggestion_is_called_one() -> None:
     report = report_on(["lampd: fatal: no space left in shaft 7"], None, name="lamps.log")
     assert report.findings == ()
     assert "no rule names its line; only the words say what it may be" in report.reasons
+
+
+def test_a_message_of_one_rank_comes_before_those_of_all() -> None:
+    everyones = [labelled(rank, "lampd: fatal: no oil") for rank in range(4)]
+    log = [*HEAD, *(maxtext(step, task=step % 4) for step in range(40)), *everyones, labelled(3, LAMP)]
+    report = report_on(log, None)
+    assert report.evidence[0].text.endswith(LAMP)
+    first, second = report.unnamed
+    assert (first.text.endswith(LAMP), first.unusual) == (
+        True,
+        ("only on rank 3 of 4", "first seen after the last step"),
+    )
+    assert second.unusual == ("first seen after the last step",)
+
+
+def test_the_time_of_a_new_message_before_the_end_is_given() -> None:
+    late = [absl(900, "lampd: fatal: no oil", "E"), absl(990, "the lamp is dark", "I"), *steps(200, 204)]
+    (message,) = report_on([*HEAD, *steps(0, 179), *late], None).unnamed
+    assert message.unusual == ("first seen 2 minutes before the end",)

@@ -99,7 +99,7 @@ def test_a_message_that_may_have_been_forgotten_is_not_called_the_first() -> Non
     assert found and found.first_in is None
 
 
-def test_who_says_it_is_counted_in_its_job() -> None:
+def test_nodes_and_ranks_are_counted_by_job() -> None:
     alone = after(unnamed(job="B", node="n2", rank=9), unnamed(job="A", node="n1", rank=3, second=1))
     assert (alone.nodes, alone.of_nodes, alone.ranks, alone.of_ranks, alone.is_alone) == (1, 8, 1, 64, True)
     many = after(*(unnamed(job="A", node=f"n{rank // 2}", rank=rank, second=rank) for rank in range(4)))
