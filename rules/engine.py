@@ -53,6 +53,7 @@ from epicenter.rules.model.signals import (
     POD_STOPPED_RULE,
     QUIET_ROLES,
     SHELL_RULE,
+    TEMPLATE_FIELD,
     UNKNOWN_FAILURE_RULE,
     Signal,
     is_unnamed,
@@ -440,8 +441,8 @@ class Engine:
         reports_within = self._state.liveness.reports_within_ns
         self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, reports_within))
         joined = self._state.lifecycle.correlator.joined
-        for incident_id in {of.incident_id for of in joined if of.signal.failure_class == UNNAMED}:
-            self._record_unusual(incident_id)
+        if unnamed := [of for of in joined if of.signal.failure_class == UNNAMED]:
+            self._record_unusual(unnamed[0].incident_id, {of.signal.fields.get(TEMPLATE_FIELD, "") for of in unnamed})
         if self._lists_joined:
             self._joined += joined
         joined.clear()
@@ -452,13 +453,17 @@ class Engine:
             if incident.hurts and not incident.pending_until_ns:
                 self._state.unnamed.record_incident(incident.cluster, incident.opened_ns)
 
-    def _record_unusual(self, incident_id: str) -> None:
-        """Lines that no rule names joined the incident: record how unusual its messages are by now."""
-        correlator = self._state.lifecycle.correlator
-        if incident := correlator.open.get(incident_id):
-            kept = incident.signals_by_class.get(UNNAMED, ())
-            found = {signal.signal_id: self._unusual(signal, incident.last_seen_ns) for signal in kept}
-            incident.unusual = {signal_id: unusual for signal_id, unusual in found.items() if unusual}
+    def _record_unusual(self, incident_id: str, messages: Collection[str]) -> None:
+        """Lines of these messages joined the incident: record how unusual they are by now, of those that it keeps."""
+        if not (incident := self._state.lifecycle.correlator.open.get(incident_id)):
+            return
+        known, found = incident.unusual, dict[str, Unusual]()
+        for signal in incident.signals_by_class.get(UNNAMED, ()):
+            is_new = signal.fields.get(TEMPLATE_FIELD) in messages
+            unusual = self._unusual(signal, incident.last_seen_ns) if is_new else known.get(signal.signal_id)
+            if unusual:
+                found[signal.signal_id] = unusual
+        incident.unusual = found
 
     def _unusual(self, signal: Signal, time_ns: int) -> Unusual | None:
         placement, of_job = self._state.lifecycle.correlator.placement, (signal.cluster, signal.job, time_ns)

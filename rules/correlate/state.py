@@ -282,9 +282,14 @@ class IncidentState(msgspec.Struct):
 
 
 def _most_repeated(unnamed: Sequence[Signal]) -> Signal:
-    """The last line of the message that has the most."""
-    counts = Counter(signal.fields.get(TEMPLATE_FIELD, "") for signal in unnamed)
-    return max(unnamed, key=lambda signal: (counts[signal.fields.get(TEMPLATE_FIELD, "")], onset_order(signal)))
+    """The last line of the message and the origin that have the most."""
+    of_messages = Counter(signal.fields.get(TEMPLATE_FIELD, "") for signal in unnamed)
+    of_origins = Counter((signal.node, signal.rank) for signal in unnamed)
+
+    def repeats(signal: Signal) -> int:
+        return of_messages[signal.fields.get(TEMPLATE_FIELD, "")] + of_origins[signal.node, signal.rank]
+
+    return max(unnamed, key=lambda signal: (repeats(signal), onset_order(signal)))
 
 
 def _is_later(signal: Signal, other: Signal) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.signals import TEMPLATE_FIELD, Signal
+from epicenter.rules.model.signals import TEMPLATE_FIELD, UNNAMED, Signal
 from epicenter.rules.model.times import NS_PER_S
 
 RETENTION_NS: Final = 2 * 3600 * NS_PER_S
@@ -48,7 +48,7 @@ class UnattachedSignals(msgspec.Struct):
 
 def _most_expendable(of_key: dict[str, Signal], newest: Signal) -> str:
     """The second of the newest signal's kind, since the first has the onset; the oldest of all if there is none."""
-    of_class = (signal_id for signal_id, signal in of_key.items() if _kind(signal) == _kind(newest))
+    of_class = (signal_id for signal_id, signal in of_key.items() if _is_alike(signal, newest))
     oldest, *others = islice(of_class, 3)
     if len(others) < 2:
         return next(iter(of_key))
@@ -56,6 +56,9 @@ def _most_expendable(of_key: dict[str, Signal], newest: Signal) -> str:
     return oldest if is_over else others[0]
 
 
-def _kind(signal: Signal) -> tuple[str, str]:
-    """Its class; of failures without a name each message is a kind."""
-    return signal.failure_class, signal.fields.get(TEMPLATE_FIELD, "")
+def _is_alike(signal: Signal, other: Signal) -> bool:
+    """Whether two signals are of one class; failures without a name also have one message or one origin."""
+    if signal.failure_class != other.failure_class or signal.failure_class != UNNAMED:
+        return signal.failure_class == other.failure_class
+    is_one_origin = (signal.node, signal.rank) == (other.node, other.rank)
+    return is_one_origin or signal.fields.get(TEMPLATE_FIELD) == other.fields.get(TEMPLATE_FIELD)

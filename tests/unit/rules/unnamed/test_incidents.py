@@ -100,6 +100,16 @@ def test_a_message_of_healthy_hours_is_called_so() -> None:
     assert "also in 2 earlier hours without an incident" in incident.root_cause.fields["unusual"]
 
 
+def test_messages_without_end_take_no_more_room_and_hide_no_cause() -> None:
+    engine = Engine(the_rules())
+    flood = [unnamed(STOP_S + number / 10, 3, f"lamp {number:x}") for number in range(3_000)]
+    engine.add([unnamed(STOP_S - 2, 5), *flood, *timeouts()], running(), places())
+    (*_, incident) = engine.flush()
+    assert (incident.root_cause.failure_class, incident.root_cause.rank) == ("unnamed-failure", 5)
+    assert "only on rank 5 of 8" in incident.root_cause.fields["unusual"]
+    assert len(engine.snapshot()) < 3_000_000
+
+
 @given(st.lists(st.floats(STOP_S - 90, STOP_S + 900), max_size=6), st.lists(st.integers(0, RANKS - 1), max_size=6))
 @settings(max_examples=20, deadline=None)
 def test_batches_and_snapshots_make_no_difference(cuts: Sequence[float], ranks: Sequence[int]) -> None:
