@@ -145,7 +145,8 @@ def rank(
             candidate.weigh(ReasonKind.AWAITED, suspects, "awaited-by-kernel" if is_kernel else "")
         if lost:
             _weigh_witnesses(candidate, lost)
-        weigh_unusual(candidate, unusual, stop)
+        if unusual:
+            weigh_unusual(candidate, unusual, stop)
     _share_explanations(candidates)
     _weigh_past(candidates, past)
     _weigh_cut_tracebacks(candidates)

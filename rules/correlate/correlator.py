@@ -466,16 +466,13 @@ def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) ->
 
 def _has_the_same(incident: IncidentState, signal: Signal) -> bool:
     of_its_class = incident.signals_by_class.get(signal.failure_class, ())
-    return any(
-        signal.node == other.node and signal.gpu == other.gpu and _is_one_message(signal, other)
-        for other in of_its_class
-    )
+    if signal.failure_class == UNNAMED:
+        return any(signal.node == other.node and _is_one_message(signal, other) for other in of_its_class)
+    return any(signal.node == other.node and signal.gpu == other.gpu for other in of_its_class)
 
 
 def _is_one_message(signal: Signal, other: Signal) -> bool:
-    """Whether two signals of a class are one failure: without a name, only if one rank repeats its message."""
-    if signal.failure_class != UNNAMED:
-        return True
+    """Whether two failures without a name are one: a rank repeats its message."""
     return signal.rank == other.rank and signal.fields.get(TEMPLATE_FIELD) == other.fields.get(TEMPLATE_FIELD)
 
 
