@@ -55,8 +55,10 @@ from epicenter.rules.model.signals import (
     SHELL_RULE,
     TEMPLATE_FIELD,
     UNKNOWN_FAILURE_RULE,
+    UNNAMED,
     Signal,
     is_unnamed,
+    without_suggestion,
 )
 from epicenter.rules.model.times import END_NS, is_known
 from epicenter.rules.model.unusual import Unusual
@@ -326,7 +328,7 @@ class Engine:
             return
         correlator, liveness = self._state.lifecycle.correlator, self._state.liveness
         placement = correlator.placement
-        of_line = self._with_host(signal_of(self._rules, match))
+        of_line = self._with_host(without_suggestion(signal_of(self._rules, match)))
         signal = completed(of_line, placement, pod_of(match))
         signal = self._with_peer(signal if signal.node == of_line.node else self._with_host(signal))
         if serves_the_cluster(signal):

@@ -114,6 +114,11 @@ def is_unnamed(signal: Signal) -> bool:
     return TEMPLATE_FIELD in signal.fields
 
 
+def without_suggestion(signal: Signal) -> Signal:
+    """An unnamed line's signal with the class `UNNAMED`: incidents don't rest on what words suggest. Others as is."""
+    return msgspec.structs.replace(signal, failure_class=UNNAMED) if is_unnamed(signal) else signal
+
+
 def is_cut_traceback(signal: Signal) -> bool:
     """Whether it is a Python traceback that ends before the line with its exception, so that it names no failure."""
     if signal.failure_class != "python-exception" or signal.fields.get("exception"):

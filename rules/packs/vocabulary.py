@@ -28,7 +28,6 @@ class Vocabulary:
     family_by_class: dict[str, str]
     parents: dict[str, str]
     aliases: dict[str, str]
-    alike: list[set[str]]
     actions: dict[str, str]
     latent: frozenset[str]
     ends_its_process: frozenset[str]
@@ -66,9 +65,9 @@ class Vocabulary:
         return self.parents.get(self.aliases.get(failure_class, failure_class), "")
 
     def counts_as(self, failure_class: str) -> set[str]:
-        """The class under its canonical name, its parent, and those alike: the labels that are correct for it."""
+        """The class under its canonical name, and its parent: the labels that are correct for it."""
         name = self.aliases.get(failure_class, failure_class)
-        return {name, self.parents.get(name, name)}.union(*(names for names in self.alike if name in names))
+        return {name, self.parents.get(name, name)}
 
 
 @cache
@@ -80,7 +79,6 @@ def vocabulary() -> Vocabulary:
         family_by_class,
         content["parents"],
         content["aliases"],
-        [set(names) for names in content["alike"]],
         content["actions"],
         frozenset(content["latent"]),
         frozenset(content["ends-its-process"]),
