@@ -55,7 +55,14 @@ def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
     known = named_or_all(hits)
     failures = [hit for hit in known if hit.is_failure]
     strongest = max(map(_strength, failures), default=0)
-    return [hit for hit in known if not hit.is_failure or _strength(hit) == strongest or not hit.rule.spec.fallback]
+
+    def counts(hit: LineHit) -> bool:
+        spec = hit.rule.spec
+        if not hit.is_failure:
+            return not (failures and spec.knows_only_structure)
+        return _strength(hit) == strongest or not spec.fallback
+
+    return list(filter(counts, known))
 
 
 def named_or_all(hits: Sequence[LineHit]) -> list[LineHit]:

@@ -13,7 +13,7 @@ import msgspec
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
-from epicenter.rules.model.signals import ERRORS, TEMPLATE_FIELD, UNNAMED, Signal, is_cut_traceback, is_unnamed
+from epicenter.rules.model.signals import ERRORS, TEMPLATE_FIELD, UNNAMED, Signal, is_cut_traceback
 from epicenter.rules.model.times import NS_PER_S, is_known
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.triage.bars import Bars, bar_of, number_of, scaled_bar_of
@@ -212,14 +212,12 @@ class Story:
         if spec.role == "progress":
             self._note_step(match)
             self._note_loss(match, rules)
+        elif spec.knows_only_structure:
+            self._note_unnamed(signal_of(rules, match))
         elif spec.role in FACT_ROLES:
             self._note_fact(match)
         elif spec.role != "harmless":
-            signal = signal_of(rules, match)
-            if is_unnamed(signal):
-                self._note_unnamed(signal)
-            else:
-                self.note_signal(signal)
+            self.note_signal(signal_of(rules, match))
 
     def note_signal(self, signal: Signal) -> None:
         """Add a signal to the finding of its class."""

@@ -18,10 +18,10 @@ CLOSE_NS: Final = 600 * NS_PER_S
 def new_at_the_end(story: Story) -> Signal | None:
     """The first line that no rule names and whose message came only after the last step, if steps are known.
 
-    One that only one of several ranks or nodes prints comes before those that all print.
+    One that only one of several ranks or nodes prints comes before those that all print. Words alone don't count.
     """
-    has_steps = story.steps.last is not None
-    new = [message for message in story.unnamed.values() if not has_steps or _follows_the_steps(story, message)]
+    has_steps, failures = story.steps.last is not None, [m for m in story.unnamed.values() if m.first.role != "context"]
+    new = [message for message in failures if not has_steps or _follows_the_steps(story, message)]
     found = min(new, key=lambda message: (not _is_alone(story, message), onset_order(message.first)), default=None)
     return found.first if found else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -18,8 +19,9 @@ from epicenter.ingest.parse.prefix import clean, peel
 from epicenter.ingest.parse.prefix_patterns import SHAPES
 from epicenter.ingest.parse.times import time_at_head, time_from_field
 from epicenter.rules.errors import RecordError
+from epicenter.rules.match.compiled import prefilter
 from epicenter.rules.match.reference import ReferenceScanner
-from epicenter.rules.model.records import Match
+from epicenter.rules.model.records import Match, RawRecord
 from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
 from epicenter.rules.packs.ruleset import RuleSet
@@ -141,12 +143,21 @@ def matched_rules(scanned: ScanResult) -> set[tuple[int, str]]:
     return {(match.event.position.offset, match.rule) for match in scanned.matches}
 
 
-def fitting(parsed: Parsed) -> dict[str, LineHit | None]:
+def is_sought(pattern: re.Pattern[bytes], raw: RawRecord, body: bytes) -> bool:
+    """Whether the line has what the pattern states that it is searched for by, perhaps beside the message: a level."""
+    sought = prefilter(pattern.pattern)
+    return b"(?#sought:" not in pattern.pattern or any(re.search(sought, text) for text in (raw.value, body))
+
+
+def fitting(parsed: Parsed, raw: RawRecord) -> dict[str, LineHit | None]:
     """The hits on a line by rule id; None for a rule that fits harmless text only."""
     body = parsed.body.encode("utf-8", "surrogatepass")
     of_source = [rule for rule in the_rules().rules if rule.applies_to(parsed.event.source)]
     rules = [rule for rule in of_source if not rule.disclaims(body)]
-    places = {rule: [place for pattern in rule.patterns for place in pattern.finditer(body)] for rule in rules}
+    places = {
+        rule: [place for pattern in rule.patterns if is_sought(pattern, raw, body) for place in pattern.finditer(body)]
+        for rule in rules
+    }
     noise = [place.span() for rule in rules if rule.spec.role == "harmless" for place in places[rule]]
     found: dict[str, LineHit | None] = {}
     for rule in (rule for rule in rules if places[rule]):
@@ -174,9 +185,9 @@ def plainly(given_batch: Batch) -> set[tuple[int, str]]:
         except RecordError:
             continue
         pieces = pieces_of(whole.body)
-        hits_by_piece = [fitting(parse(raw, "default", piece)) for piece in pieces] if len(pieces) > 1 else []
+        hits_by_piece = [fitting(parse(raw, "default", piece), raw) for piece in pieces] if len(pieces) > 1 else []
         known = set().union(*hits_by_piece)
-        hits_by_piece.append({rule_id: hit for rule_id, hit in fitting(whole).items() if rule_id not in known})
+        hits_by_piece.append({rule_id: hit for rule_id, hit in fitting(whole, raw).items() if rule_id not in known})
         remaining = [without_needless_fallbacks([hit for hit in hits.values() if hit]) for hits in hits_by_piece]
         specs = [hit.rule.spec for hits in remaining for hit in hits]
         found |= {(raw.position.offset, spec.id) for spec in specs if spec.role not in QUIET_ROLES}

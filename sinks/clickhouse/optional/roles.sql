@@ -34,7 +34,7 @@ CREATE SETTINGS PROFILE IF NOT EXISTS epicenter_grafana
 -- matches and their counts, since whoever makes a view needs what the view does.
 CREATE ROLE IF NOT EXISTS epicenter_migrate;
 
-GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, ALTER TABLE ON {database}.* TO epicenter_migrate;
+GRANT CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP VIEW, ALTER TABLE ON {database}.* TO epicenter_migrate;
 
 GRANT SELECT, INSERT ON {database}.schema_migrations TO epicenter_migrate;
 

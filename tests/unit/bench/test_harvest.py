@@ -54,7 +54,7 @@ func serve() {
 """
 PYTHON = """
 def run(self):
-    logger.error("Worker %s died with %d", name, code)
+    logger.error("Worker %s left with %d", name, code)
     logger.warning(f"Slow step: {seconds:.2f}s for {name}")
     self._logger.exception("No shard " + shard + " left")
     log.info("{} of {} ready".format(done, total))
@@ -124,7 +124,7 @@ def test_events_and_messages_of_go(tmp_path: Path) -> None:
 def test_messages_of_python(tmp_path: Path) -> None:
     found = harvested(tmp_path, "python", PYTHON)
     assert [(template.level, template.text) for template in found] == [
-        ("error", "Worker {} died with {}"),
+        ("error", "Worker {} left with {}"),
         ("error", "No shard {} left"),
         ("warning", "Slow step: {}s for {}"),
         ("warning", "{} of {} ready"),
@@ -279,7 +279,7 @@ def test_the_command_prints_a_table(command: list[str], capsys: pytest.CaptureFi
     assert main([*command, "--unnamed"]) == 0
     output = capsys.readouterr().out
     assert "bakery             error  1         0 (0.0%)  0 (0.0%)  –             –               –" in output
-    assert "oven.txt:3\t'Worker {} died with {}'" in output
+    assert "oven.txt:3\t'Worker {} left with {}'" in output
 
 
 def test_the_command_prints_json(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,7 +298,7 @@ def test_the_page_is_as_the_command_writes_it() -> None:
 
 def test_a_sample_does_not_show_what_is_named(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main([*command, "--sample", "bakery"])
-    assert capsys.readouterr().out.endswith("\toven.txt:3\t'Worker {} died with {}'\n")
+    assert capsys.readouterr().out.endswith("\toven.txt:3\t'Worker {} left with {}'\n")
 
 
 def test_a_part_is_not_written(command: list[str]) -> None:
