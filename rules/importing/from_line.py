@@ -17,7 +17,7 @@ MAX_TITLE_CHARS: Final = 80
 
 _MASK: Final = re.compile(r"<(id|address|url|path|host|hash|number)>")
 _LEADING: Final = re.compile(r"^(?:<(?:id|address|url|path|host|hash|number)>|[^A-Za-z<])+")
-_LAST_WORD: Final = re.compile(r"([A-Za-z]\w{0,20})\W{0,3}$")
+_LAST_WORD: Final = re.compile(r"([A-Za-z]\w{0,20})\W{0,3}$", re.ASCII)
 _EXPRESSIONS: Final = {
     "id": "[0-9a-fA-F-]{36}",
     "address": "[0-9a-fA-FxX:]{1,24}",
