@@ -144,7 +144,7 @@ def matched_rules(scanned: ScanResult) -> set[tuple[int, str]]:
 
 
 def is_sought(pattern: re.Pattern[bytes], raw: RawRecord, body: bytes) -> bool:
-    """Whether the line has what the pattern states that it is searched for by, perhaps outside of the message: a level."""
+    """Whether the line has what the pattern states that it is searched for by, perhaps outside of the message."""
     sought = prefilter(pattern.pattern)
     return b"(?#sought:" not in pattern.pattern or any(re.search(sought, text) for text in (raw.value, body))
 
