@@ -87,13 +87,14 @@ def weigh_unusual(candidate: Candidate, unusual: Mapping[str, Unusual], stop: St
 
 def named_first(ordered: Sequence[Candidate], unusual: Mapping[str, Unusual]) -> list[Candidate]:
     """The candidates with those without a name, the most unusual first, after every named cause."""
-    unnamed = [candidate for candidate in ordered if candidate.signal.failure_class == UNNAMED]
-    rarest_first = iter(sorted(unnamed, key=lambda candidate: _order(candidate, unusual)))
-    ranked = [next(rarest_first) if candidate in unnamed else candidate for candidate in ordered]
+    rarest_first = iter(sorted(filter(_has_no_name, ordered), key=lambda candidate: _order(candidate, unusual)))
+    ranked = [next(rarest_first) if _has_no_name(candidate) else candidate for candidate in ordered]
     last = max((place for place, candidate in enumerate(ranked) if _is_named_cause(candidate)), default=-1)
-    moved = [candidate for candidate in ranked[: last + 1] if candidate.signal.failure_class == UNNAMED]
-    named = [candidate for candidate in ranked[: last + 1] if candidate.signal.failure_class != UNNAMED]
-    return [*named, *moved, *ranked[last + 1 :]]
+    return [*sorted(ranked[: last + 1], key=_has_no_name), *ranked[last + 1 :]]
+
+
+def _has_no_name(candidate: Candidate) -> bool:
+    return candidate.signal.failure_class == UNNAMED
 
 
 def _order(candidate: Candidate, unusual: Mapping[str, Unusual]) -> tuple[object, ...]:

@@ -55,6 +55,9 @@ POD_FIELD: Final = "pod"
 UNNAMED: Final = "unnamed-failure"
 """The class of lines that no rule names, but that call themselves a failure."""
 
+UNNAMED_RULES: Final = "unnamed."
+"""What the ids of the rules for such lines begin with."""
+
 TEMPLATE_FIELD: Final = "template"
 """The field with what stays the same in a line that no rule names when it is printed again."""
 
@@ -111,7 +114,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 def is_unnamed(signal: Signal) -> bool:
     """Whether no rule names the line: its class is `UNNAMED`, or what its words suggest."""
-    return TEMPLATE_FIELD in signal.fields
+    return signal.rule.startswith(UNNAMED_RULES)
 
 
 def without_suggestion(signal: Signal) -> Signal:

@@ -39,7 +39,7 @@ REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.WAITED_FOR: "{suspects}",
     ReasonKind.UNSTOPPABLE: "only on {place} a process did not stop when asked to, and had to be killed",
     ReasonKind.OUTLIER: "only {place} has {difference}",
-    ReasonKind.UNNAMED: "no rule names its line; only the words say what it may be",
+    ReasonKind.UNNAMED: "no rule names its line, so what its words suggest may be wrong",
     ReasonKind.CUT_TRACEBACK: "it is a traceback without its exception, next to a failure with a name",
 }
 

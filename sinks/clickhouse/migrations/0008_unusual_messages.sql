@@ -27,5 +27,5 @@ SELECT
     argMin(rank, (event_time, match_id)) AS first_rank,
     argMin(text, (event_time, match_id)) AS text
 FROM matches
-WHERE fields['template'] != ''
+WHERE startsWith(rule, 'unnamed.')
 GROUP BY cluster, template;

@@ -94,7 +94,7 @@ def test_words_suggest_the_primary_failure_of_a_log_with(lines: Sequence[str], p
 def test_a_suggestion_is_called_one() -> None:
     report = report_on(["lampd: fatal: no space left in shaft 7"], None, name="lamps.log")
     assert report.findings == ()
-    assert "no rule names its line; only the words say what it may be" in report.reasons
+    assert "no rule names its line, so what its words suggest may be wrong" in report.reasons
 
 
 def test_a_message_of_one_rank_comes_before_those_of_all() -> None:
