@@ -18,7 +18,7 @@ from epicenter.sinks.text import humanize
 WIDE_PX: Final = 900
 NARROW_PX: Final = 352
 MAX_LANES: Final = 6
-ROW_PX: Final = 30
+ROW_PX: Final = 28
 NARROW_ROW_PX: Final = 38
 EARLIER: Final = "earlier"
 """The role of a link that was logged before the root cause began: it is no consequence."""
