@@ -10,7 +10,11 @@ from tests.support.signals import a_signal
 
 @pytest.mark.parametrize(
     ("rule", "expected"),
-    [("unnamed.failure_1a2b3c4d", "unnamed-failure"), ("unnamed.failure", "unnamed-failure"), ("site.chat", "disk-full")],
+    [
+        ("unnamed.failure_1a2b3c4d", "unnamed-failure"),
+        ("unnamed.failure", "unnamed-failure"),
+        ("site.chat", "disk-full"),
+    ],
     ids=["a-suggestion", "no-suggestion", "a-site-s-rule-with-a-field-of-that-name"],
 )
 def test_incidents_rest_on_no_suggestion(rule: str, expected: str) -> None:
