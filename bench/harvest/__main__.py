@@ -19,6 +19,7 @@ from bench.harvest.producers import PRODUCERS, Producer, read_producers, version
 from bench.harvest.score import Row, row_of
 from bench.harvest.state import Changes, changes, read_state, state_of, write_state
 from bench.harvest.template import Level, Template
+from bench.harvest.words import as_table, suggestions, words_row
 from epicenter.rules.packs.load import load
 
 LEVELS: tuple[Level, ...] = ("error", "warning")
@@ -53,7 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.sample:
         _print_sample(next(producer for producer in producers if producer.name == options.sample), options.sources)
         return 0
-    _measure([producer for producer in producers if producer.measured], options)
+    measured = [producer for producer in producers if producer.measured]
+    if options.words:
+        _measure_words(measured, options.sources)
+        return 0
+    _measure(measured, options)
     return 0
 
 
@@ -65,6 +70,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="one line of JSON a row")
     parser.add_argument("--unnamed", action="store_true", help="print the messages that no rule names too")
     parser.add_argument("--write", action="store_true", help="write docs/source-coverage.md and .json, or the examples")
+    parser.add_argument("--words", action="store_true", help="print what the words of messages suggest")
     parser.add_argument("--sample", metavar="NAME", help="print some messages of a producer to judge, in random order")
     parser.add_argument("--check-examples", action="store_true", help="list examples that no producer can print")
     options = parser.parse_args(arguments)
@@ -90,6 +96,15 @@ def _measure(producers: Sequence[Producer], options: argparse.Namespace) -> None
     if options.write:
         report.DOCUMENT.write_text(report.as_document(rows), "utf-8")
         write_state(states)
+
+
+def _measure_words(producers: Sequence[Producer], sources: Path) -> None:
+    rules, rows = load(), []
+    for producer in producers:
+        templates = templates_of(producer, sources)
+        suggested = suggestions(templates, rules)
+        rows.append(words_row(producer.name, templates, suggested, read_labels(producer.name)))
+    print(as_table(rows))
 
 
 def _harvest(producer: Producer, sources: Path, matcher: Matcher) -> Harvest:

@@ -58,7 +58,7 @@ class Matcher:
         return {template.id: self._named(template, sorted(rules[template.id])) for template in templates}
 
     def _matching(self, lines: Sequence[str], source: str) -> set[str]:
-        return {match.rule for match in self._scanner.scan(_batch(lines, source)).matches}
+        return {match.rule for match in self._scanner.scan(batch_of(lines, source)).matches}
 
     def _by_shape(self, shape: str, source: str) -> set[str]:
         """The rules that name a meaningless message in such a line."""
@@ -86,7 +86,8 @@ class Matcher:
         return self._rules.by_id[rule_id].spec
 
 
-def _batch(lines: Sequence[str], source: str) -> Batch:
+def batch_of(lines: Sequence[str], source: str = "") -> Batch:
+    """The lines as a batch; offsets count from 1. `source` is what an envelope names, none if it is empty."""
     if source:
         values = [orjson.dumps({"message": line, "source": source}) for line in lines]
     else:

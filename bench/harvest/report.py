@@ -59,6 +59,7 @@ python -m bench.harvest SOURCES --write
 | none | prints the table, and what changed since it was last written |
 | `--only nccl` | reads only this producer; may be repeated |
 | `--unnamed` | prints the messages that no rule names too |
+| `--words` | prints what the [words](rules.md#tables) of messages suggest, as if no rule named one |
 | `--sample nccl` | prints messages of errors that are not judged yet, in random order |
 | `--check-examples` | lists examples of rules that no text of their producer fits; see below |
 | `--json` | prints a line of JSON for each row instead |

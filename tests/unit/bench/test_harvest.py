@@ -22,6 +22,7 @@ from bench.harvest.record import missing
 from bench.harvest.score import Share
 from bench.harvest.state import changes, read_state, state_of
 from bench.harvest.template import Hole, Template, text_of
+from bench.harvest.words import suggestions, words_row
 from epicenter.rules.packs.load import load
 
 C = r"""
@@ -220,6 +221,24 @@ def test_changes_since_the_last_state(tmp_path: Path) -> None:
     assert changes(None, now) is None
 
 
+def test_words_suggest_a_class_as_if_no_rule_named_the_message() -> None:
+    oven, wall, door, bell = templates = [
+        message("Failed to bake: no space left on device"),
+        message("Failed to mount the volume of flour"),
+        message("Failed to open the door"),
+        message("The bell rang"),
+    ]
+    suggested = suggestions(templates, load())
+    assert suggested == {oven.id: "disk-full", wall.id: "volume-mount-fail"}
+    labels = {
+        oven.id: Label("fatal", "disk-full"),
+        wall.id: Label("fatal", "hang"),
+        door.id: Label("fatal"),
+        bell.id: Label("noise"),
+    }
+    assert words_row("bakery", templates, suggested, labels) == ("bakery", (2, 3), (1, 2), (0, 1), (0, 0))
+
+
 def found(line: str, sources: Path) -> list[tuple[str, tuple[int, int]]]:
     return [(text.version, match.span()) for text, match in Texts(producer("c"), sources).found(line)]
 
@@ -280,6 +299,14 @@ def test_the_command_prints_a_table(command: list[str], capsys: pytest.CaptureFi
     output = capsys.readouterr().out
     assert "bakery             error  1         0 (0.0%)  0 (0.0%)  –             –               –" in output
     assert "oven.txt:3\t'Worker {} left with {}'" in output
+
+
+def test_the_command_prints_what_words_suggest(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--words"]) == 0
+    head, bakery, everyone = capsys.readouterr().out.splitlines()
+    assert head.split() == ["producer", "fatal", "fitting", "noise", "info"]
+    assert bakery.split() == ["bakery", *4 * ["0", "of", "0", "–"]]
+    assert everyone.split()[0] == "all"
 
 
 def test_the_command_prints_json(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
