@@ -130,12 +130,16 @@ class Rule:
 
     @cached_property
     def _rule_for_words(self) -> Callable[[str], Rule]:
-        """The first rule of a table of words whose words are in a template; this rule if there is none."""
+        """The first rule of a table of words whose words are in a template; this rule if there is none.
+
+        Names of source files are no words; the parts of a name with underscores are.
+        """
         rows = [(re.compile(rule.row[WORDS_COLUMN], re.IGNORECASE | re.ASCII), rule) for rule in self.finer.values()]
 
         @lru_cache(MAX_REMEMBERED_TEMPLATES)
         def rule_for(template: str) -> Rule:
-            return next((rule for words, rule in rows if words.search(template)), self)
+            text = _NO_WORDS.sub(" ", template)
+            return next((rule for words, rule in rows if words.search(text)), self)
 
         return rule_for
 
@@ -167,6 +171,7 @@ class Rule:
         return waited.constant if waited else 0
 
 
+_NO_WORDS: Final = re.compile(r"[\w./-]+\.(?:py|cc?|cpp|cu|h|hpp|go|rs|java|scala|inl)\b|_", re.ASCII)
 _SCIENTIFIC: Final = re.compile(rb"\d+(?:\.\d+)?[eE]\+?\d{1,2}(?![\w.])")
 
 
