@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from epicenter.rules.model.records import Match
@@ -17,6 +17,7 @@ from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
 from epicenter.rules.packs.texts import TextIndex, pieces_of_text
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 from epicenter.rules.packs.waits import UNITS, stated_wait_ns
+from epicenter.rules.unnamed.words import WordsIndex
 
 NEAR_BYTES: Final = 4096
 """Fields are looked for at most this far from the match. Without a bound, one long line could take minutes."""
@@ -26,8 +27,6 @@ TEXT_COLUMN: Final = "text"
 
 WORDS_COLUMN: Final = "words"
 """The first column of a table whose rows are regular expressions for words anywhere in a template, in any case."""
-
-MAX_REMEMBERED_TEMPLATES: Final = 10_000
 
 COMPUTE_FIELDS: Final = ("compute_s", "compute_ms")
 """The time of a step that a rank computes, without its waits for others."""
@@ -122,26 +121,16 @@ class Rule:
         Without a row for its code or its words it is this rule, without a row for its text none.
         """
         if self.key_field == WORDS_COLUMN:
-            return self._rule_for_words(fields.get(TEMPLATE_FIELD, ""))
+            return self._words.rule_in(fields.get(TEMPLATE_FIELD, "")) or self
         if self.key_field == TEXT_COLUMN:
             body = found.string[found.start() : found.end() + NEAR_BYTES]
             return self._texts.rule_in(body)
         return self.finer.get(_code(fields.get(self.key_field, "")), self) if self.finer else self
 
     @cached_property
-    def _rule_for_words(self) -> Callable[[str], Rule]:
-        """The first rule of a table of words whose words are in a template; this rule if there is none.
-
-        Names of source files are no words; the parts of a name with underscores are.
-        """
-        rows = [(re.compile(rule.row[WORDS_COLUMN], re.IGNORECASE | re.ASCII), rule) for rule in self.finer.values()]
-
-        @lru_cache(MAX_REMEMBERED_TEMPLATES)
-        def rule_for(template: str) -> Rule:
-            text = _NO_WORDS.sub(" ", template)
-            return next((rule for words, rule in rows if words.search(text)), self)
-
-        return rule_for
+    def _words(self) -> WordsIndex[Rule]:
+        """The rules of a table of words."""
+        return WordsIndex((rule.row[WORDS_COLUMN], rule) for rule in self.finer.values())
 
     @cached_property
     def _texts(self) -> TextIndex[Rule]:
@@ -171,7 +160,6 @@ class Rule:
         return waited.constant if waited else 0
 
 
-_NO_WORDS: Final = re.compile(r"[\w./-]+\.(?:py|cc?|cpp|cu|h|hpp|go|rs|java|scala|inl)\b|_", re.ASCII)
 _SCIENTIFIC: Final = re.compile(rb"\d+(?:\.\d+)?[eE]\+?\d{1,2}(?![\w.])")
 
 

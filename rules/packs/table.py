@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -12,9 +12,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from epicenter.rules.documents.mistakes import mistake_text, unreadable
+from epicenter.rules.match.compiled import is_compilable, refusal
 from epicenter.rules.packs.ruleset import TEXT_COLUMN, WORDS_COLUMN, Rule
 from epicenter.rules.packs.spec import RuleSpec, TableRow
 from epicenter.rules.packs.texts import pieces_of_text
+from epicenter.rules.unnamed.words import in_any_case
 
 MIN_FIXED_BYTES: Final = 12
 """A text with less outside of its holes would fit by chance."""
@@ -53,6 +55,7 @@ def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], by
             finer[code] = Rule(_row_spec(spec, code, cells), f"{file}:{number}", row=cells)
         except ValidationError as error:
             problems += [f"{file}:{number}: {found['loc'][0]}: {mistake_text(found)}" for found in error.errors()]
+    problems += _refused_words(finer.values())
     return Rule(spec, place, head[0], finer)
 
 
@@ -69,6 +72,14 @@ def _words_fault(cells: Mapping[str, str]) -> str:
     except re.error as error:
         return f"words {cells[WORDS_COLUMN]!r} are no regular expression: {error}"
     return ""
+
+
+def _refused_words(rows: Iterable[Rule]) -> list[str]:
+    """Words that Hyperscan can't compile, each with its file and line."""
+    place_by_words = {in_any_case(row.row[WORDS_COLUMN]): row.place for row in rows if WORDS_COLUMN in row.row}
+    if not place_by_words or is_compilable(tuple(place_by_words)):
+        return []
+    return [f"{place}: words: {fault}" for words, place in place_by_words.items() if (fault := refusal(words.encode()))]
 
 
 def _code_of(cells: Mapping[str, str]) -> str:
