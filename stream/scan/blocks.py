@@ -160,7 +160,7 @@ def _join(inside: Sequence[RecordHits], opener: LineHit, extent: _Extent) -> Non
     if block and block.covers and _is_whole(block, extent):
         for record in inside:
             record.hits = [hit for hit in record.hits if not hit.is_failure]
-    if len(inside) > 1:
+    if len(inside) > 1 or opener.rule.spec.fallback:
         _deduplicate(inside)
     lines, fields = _bounded(extent.lines), opener.rule.fields_of_block("\n".join(extent.bodies))
     for record in inside:

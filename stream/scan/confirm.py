@@ -163,7 +163,12 @@ def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]
 
 
 def _without_fallbacks(fitting: Iterable[LineHit | None]) -> list[LineHit]:
-    return without_needless_fallbacks([hit for hit in fitting if hit])
+    """The hits of one line; a fallback that opens a block stays next to other fallbacks, since the block decides."""
+    hits = [hit for hit in fitting if hit]
+    known = without_needless_fallbacks(hits)
+    if any(hit.is_failure and not hit.rule.spec.fallback for hit in known):
+        return known
+    return [hit for hit in hits if hit in known or (hit.rule.spec.fallback and hit.rule.spec.block)]
 
 
 def _with_fields_of(in_whole: LineHit | None, hit: LineHit | None) -> LineHit | None:

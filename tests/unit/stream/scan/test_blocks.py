@@ -358,3 +358,20 @@ def test_unnamed_lines_in_a_traceback_that_is_cut_off_take_nothing_from_it() -> 
     frames = ['  File "/w/a.py", line 3, in f', '    why = "Failed to light the lamp"', "    error: unable to light it"]
     (match,) = a_scanner().scan(a_text(["Traceback (most recent call last):", *frames])).matches
     assert match.rule == "python.traceback"
+
+
+IN_LOADING = '  File "/w/train.py", line 88, in load_checkpoint'
+
+
+@pytest.mark.parametrize("first", [["Traceback (most recent call last):"], []], ids=["whole", "without its head"])
+@pytest.mark.parametrize(
+    ("last", "rules"),
+    [
+        ("ValueError: a text that no rule knows", ["frame.checkpoint_load"]),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", ["cuda.illegal_access"]),
+        ("KeyboardInterrupt", ["signals.sigterm"]),
+    ],
+)
+def test_a_frame_names_an_exception_that_no_rule_knows(first: list[str], last: str, rules: list[str]) -> None:
+    lines = [*first, IN_LOADING, "    state = read(path)", last]
+    assert [match.rule for match in a_scanner().scan(a_text(lines)).matches] == rules
