@@ -160,8 +160,10 @@ def _join(inside: Sequence[RecordHits], opener: LineHit, extent: _Extent) -> Non
     if block and block.covers and _is_whole(block, extent):
         for record in inside:
             record.hits = [hit for hit in record.hits if not hit.is_failure]
-    if len(inside) > 1 or opener.rule.spec.fallback:
+    if len(inside) > 1:
         _deduplicate(inside)
+    else:
+        inside[0].hits = without_needless_fallbacks(inside[0].hits)
     lines, fields = _bounded(extent.lines), opener.rule.fields_of_block("\n".join(extent.bodies))
     for record in inside:
         if any(hit.is_failure for hit in record.hits):
