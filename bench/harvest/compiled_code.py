@@ -1,4 +1,4 @@
-"""Calls and texts in C, C++ and Go, read with tree-sitter."""
+"""Calls and texts in C, C++, Go, Rust and Scala, read with tree-sitter."""
 
 from __future__ import annotations
 
@@ -9,22 +9,40 @@ from importlib import import_module
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from bench.harvest.formats import joined, printf
+from bench.harvest.formats import braces, joined, printf
 from bench.harvest.template import Argument, Call, Parts
 
 Macros = Mapping[str, str]
-GRAMMARS = {"c": "tree_sitter_c", "c++": "tree_sitter_cpp", "go": "tree_sitter_go"}
-_CALLS = "(call_expression) @call"
+GRAMMARS = {
+    "c": "tree_sitter_c",
+    "c++": "tree_sitter_cpp",
+    "go": "tree_sitter_go",
+    "rust": "tree_sitter_rust",
+    "scala": "tree_sitter_scala",
+}
+_CALLS = {
+    "c": "(call_expression) @call",
+    "c++": '[(call_expression) @call (binary_expression left: (identifier) @call operator: "<<")]',
+    "go": "(call_expression) @call",
+    "rust": "[(call_expression) (macro_invocation) (attribute)] @call",
+    "scala": "[(call_expression) (instance_expression)] @call",
+}
+"""What prints or makes a message. In C++ it may be a name with `<<`, such as `std::cerr` or a macro."""
 _MACRO_BODIES = "(preproc_function_def value: (preproc_arg) @body)"
 _MACRO_VALUES = "[(preproc_function_def value: (preproc_arg) @body) (preproc_def value: (preproc_arg) @body)]"
 _TEXTS = {
     "c": "[(concatenated_string) (string_literal)] @text",
     "c++": "[(concatenated_string) (string_literal) (raw_string_literal)] @text",
     "go": "[(interpreted_string_literal) (raw_string_literal)] @text",
+    "rust": "[(string_literal) (raw_string_literal)] @text",
+    "scala": "[(string) (interpolated_string)] @text",
 }
-_LITERALS = ("string_literal", "raw_string_literal", "interpreted_string_literal")
+_LITERALS = ("string_literal", "raw_string_literal", "interpreted_string_literal", "string")
+_WITH_MACROS = ("c", "c++")
 _PARSED_ALREADY = "concatenated_string"
-_FUNCTIONS = ("function_definition", "function_declaration", "method_declaration")
+_INTERPOLATED = ("interpolated_string_expression", "interpolated_string")
+_ENDS_A_STREAM = ("dendl", "endl", "std::endl")
+_FUNCTIONS = ("function_definition", "function_declaration", "method_declaration", "function_item")
 _DEFINITION = re.compile(
     r"""^[ \t]* (?:\#[ \t]*define[ \t]+|const[ \t]+|(?=\w+[ \t]*(?:string[ \t]*)?=)) ([A-Z]\w+)
     [ \t]* (?:string[ \t]*)? =? [ \t]* \(? [ \t]*
@@ -49,9 +67,9 @@ def unescaped(text: str) -> str:
 def calls(language: str, code: bytes, macros: Macros) -> Iterator[Call]:
     """Every call of the file, those in macros too."""
     tree, first_line = _parsed(language, code), 1
-    for node in _captured(language, _CALLS, tree):
+    for node in _captured(language, _CALLS[language], tree):
         yield _call(node, macros, first_line)
-    if language != "go":
+    if language in _WITH_MACROS:
         for body in _captured(language, _MACRO_BODIES, tree):
             yield from _calls_of_macro(language, body, macros)
 
@@ -60,7 +78,7 @@ def texts(language: str, code: bytes, macros: Macros) -> Iterator[Parts]:
     """Every text of the file, those in macros too, read as a format."""
     tree = _parsed(language, code)
     yield from _texts_in(language, tree, macros)
-    if language != "go":
+    if language in _WITH_MACROS:
         for body in _captured(language, _MACRO_VALUES, tree):
             if b'"' in (body.text or b""):
                 yield from _texts_in(language, _parsed_body(language, body, b"macro"), macros)
@@ -69,15 +87,16 @@ def texts(language: str, code: bytes, macros: Macros) -> Iterator[Parts]:
 def _texts_in(language: str, tree: Node, macros: Macros) -> Iterator[Parts]:
     for node in _captured(language, _TEXTS[language], tree):
         if node.parent is None or node.parent.type != _PARSED_ALREADY:
-            text = _literal(node, macros)
-            if text is not None:
-                yield printf(text, ())
+            if parts := _interpolated(node):
+                yield parts
+            elif (text := _literal(node, macros)) is not None:
+                yield braces(text, ()) if language == "rust" else printf(text, ())
 
 
 def _calls_of_macro(language: str, body: Node, macros: Macros) -> Iterator[Call]:
     name = body.parent.child_by_field_name("name") if body.parent else None
     tree = _parsed_body(language, body, _text(name).encode() if name else b"macro")
-    for node in _captured(language, _CALLS, tree):
+    for node in _captured(language, _CALLS[language], tree):
         yield _call(node, macros, body.start_point.row + 1)
 
 
@@ -110,12 +129,24 @@ def _text(node: Node | None) -> str:
 
 
 def _call(node: Node, macros: Macros, first_line: int) -> Call:
-    listed = node.child_by_field_name("arguments")
-    arguments = [_argument(child, macros) for child in (listed.named_children if listed else []) if _counts(child)]
-    name = re.sub(r"\s+", "", _text(node.child_by_field_name("function")))
-    return Call(
-        name, tuple(arguments), first_line + node.start_point.row, _function(node), tuple(_streamed(node, macros))
-    )
+    line = first_line + node.start_point.row
+    return Call(_name(node), _arguments(node, macros), line, _function(node), tuple(_streamed(node, macros)))
+
+
+def _name(node: Node) -> str:
+    """The name of a function, a macro or a class."""
+    named = node.child_by_field_name("function") or node.child_by_field_name("macro")
+    return re.sub(r"\s+", "", _text(named or (node.named_children[0] if node.named_children else node)))
+
+
+def _arguments(node: Node, macros: Macros) -> tuple[Argument, ...]:
+    listed = node.child_by_field_name("arguments") or _tokens(node)
+    return tuple(_argument(child, macros) for child in (listed.named_children if listed else []) if _counts(child))
+
+
+def _tokens(node: Node) -> Node | None:
+    """The arguments of a macro of Rust."""
+    return next((child for child in node.named_children if child.type == "token_tree"), None)
 
 
 def _counts(node: Node) -> bool:
@@ -166,16 +197,56 @@ def _piece(node: Node, macros: Macros) -> str:
 
 def _built(node: Node, macros: Macros) -> Parts | None:
     """The parts of a text that an expression builds: `"a" + b`, `fmt.Sprintf("…", b)`, `StrCat("a", b)`."""
-    if node.type == "binary_expression" and _operator(node) == "+":
-        sides = [_argument(child, macros) for child in node.named_children if _counts(child)]
+    if node.type in _INTERPOLATED:
+        return _interpolated(node)
+    if node.type == "field_expression":
+        return _of_method(node, macros)
+    if node.type == "parenthesized_expression" and node.named_child_count == 1:
+        return _argument(node.named_children[0], macros).parts
+    if node.type == "macro_invocation" and _name(node) == "format":
+        return next((braces(str(given.parts[0]), ()) for given in _arguments(node, macros) if given.parts), None)
+    if node.type in ("binary_expression", "infix_expression") and _operator(node) == "+":
+        children = (node.child_by_field_name("left"), node.child_by_field_name("right"))
+        sides = [_argument(child, macros) for child in children if child]
         return joined(sides) if any(side.parts for side in sides) else None
     if node.type == "call_expression":
-        call = _call(node, macros, 1)
-        if call.name.endswith(("Sprintf", "StrFormat")) and call.arguments and call.arguments[0].parts:
-            return printf(str(call.arguments[0].parts[0]), [argument.source for argument in call.arguments[1:]])
-        if call.name.endswith(("StrCat", "_fmt", "str")) and any(argument.parts for argument in call.arguments):
-            return joined(call.arguments)
+        name, arguments = _name(node), _arguments(node, macros)
+        if name.endswith(("Sprintf", "StrFormat")) and arguments and arguments[0].parts:
+            return printf(str(arguments[0].parts[0]), [argument.source for argument in arguments[1:]])
+        if name.endswith(("StrCat", "_fmt", "str", "std::string")) and any(argument.parts for argument in arguments):
+            return joined(arguments)
+        function = node.child_by_field_name("function")
+        return _of_method(function, macros) if function else None
     return None
+
+
+def _of_method(node: Node, macros: Macros) -> Parts | None:
+    """The parts of the text whose method this is: `"…".to_string`, `"…".stripMargin`, `("…" + a).c_str`."""
+    if node.type != "field_expression":
+        return None
+    value = node.child_by_field_name("value") or node.child_by_field_name("argument")
+    return _argument(value, macros).parts if value else None
+
+
+def _interpolated(node: Node) -> Parts | None:
+    """The parts of a text of Scala with `$name` or `${…}` in it; None if it is another one."""
+    if node.type == "interpolated_string_expression":
+        return _interpolated(node.named_children[-1])
+    if node.type != "interpolated_string":
+        return None
+    pieces: list[Argument] = []
+    quote, code = 3 if _text(node).startswith('"""') else 1, node.text or b""
+    end = quote
+    for child in (child for child in node.named_children if child.type == "interpolation"):
+        start = child.start_byte - node.start_byte
+        pieces += [_plain(code[end:start]), Argument(_text(child))]
+        end = child.end_byte - node.start_byte
+    return joined([*pieces, _plain(code[end : len(code) - quote])])
+
+
+def _plain(code: bytes) -> Argument:
+    text = re.sub(r"\n[ \t]*\|", "\n", code.decode("utf-8", "replace"))
+    return Argument("", (unescaped(text),))
 
 
 def _operator(node: Node) -> str:
@@ -187,7 +258,7 @@ def _streamed(node: Node, macros: Macros) -> Iterator[Argument]:
     parent = node.parent
     while parent is not None and parent.type == "binary_expression" and _operator(parent) == "<<":
         right = parent.child_by_field_name("right")
-        if right is not None and right.start_byte > node.end_byte:
+        if right is not None and right.start_byte > node.end_byte and _text(right) not in _ENDS_A_STREAM:
             yield _argument(right, macros)
         parent = parent.parent
 

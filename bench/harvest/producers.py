@@ -15,7 +15,7 @@ from bench.harvest.template import Level
 from epicenter.rules.documents.strict import Strict
 
 PRODUCERS = Path(__file__).with_name("producers.yaml")
-Language = Literal["c", "c++", "go", "python", "text"]
+Language = Literal["c", "c++", "go", "python", "rust", "scala", "text"]
 Form = Literal["printf", "braces", "joined", "streamed", "plain"]
 _VERSION_FILES = ("VERSION", "*.dist-info/METADATA", "PKG-INFO")
 

@@ -43,6 +43,7 @@ CPP = """
 void Node::Stop() {
   LOG(ERROR) << "Failed to stop worker " << worker_id << " after " << seconds << "s";
   CHECK(ok) << "The door is locked";
+  derr << "door " << door.name() << " is " << (std::string("half ") + state()).c_str() << dendl;
 }
 """
 GO = """
@@ -61,6 +62,24 @@ def run(self):
     log.info("{} of {} ready".format(done, total))
     print("never a message of a logger")
 """
+RUST = """
+fn serve() {
+    tracing::error!("Oven {oven} is {}", state);
+    return Err(Refused::Order("no bread today".to_string()));
+}
+enum Refused {
+    #[error("the baker is ill: {0}")]
+    Ill(String),
+}
+"""
+SCALA = """
+class Oven {
+  def heat(): Unit = {
+    logError(log"Lost ${MDC(OVEN, id)} on $host: " + why, e)
+    throw new OvenException(s"Oven $id is cold")
+  }
+}
+"""
 CALLS = {
     "c": [
         {"call": "WARN", "line": "{file}:{number} NCCL WARN {message}"},
@@ -70,6 +89,7 @@ CALLS = {
     "c++": [
         {"call": "LOG", "where": {0: "ERROR"}, "form": "streamed"},
         {"call": "CHECK", "form": "streamed", "line": "Check failed: {0} {message}"},
+        {"call": "derr", "form": "streamed"},
     ],
     "go": [
         {"call": r".*\.Eventf", "argument": 3, "before": "{2} ", "line": "Warning {message}", "source": "kubernetes"},
@@ -79,6 +99,8 @@ CALLS = {
         {"call": r"(?:.*\.)?_?log\w*\.(?:error|exception)"},
         {"call": r"log\w*\.(?:warning|info)", "level": "warning"},
     ],
+    "rust": [{"call": r"(?:tracing::)?error|Refused::\w+", "form": "braces"}],
+    "scala": [{"call": r"logError|\w+Exception", "form": "plain"}],
 }
 
 
@@ -110,6 +132,7 @@ def test_streamed_messages_of_cpp(tmp_path: Path) -> None:
     assert lines(harvested(tmp_path, "c++", CPP)) == {
         "Failed to stop worker {} after {}s": "Failed to stop worker 4f6cb1a2e3d84b7f9a21c07d01000000 after 600s",
         "The door is locked": "Check failed: ok The door is locked",
+        "door {} is half {}": "door value is half value",
     }
 
 
@@ -120,6 +143,18 @@ def test_events_and_messages_of_go(tmp_path: Path) -> None:
         "Soup is cold": "Soup is cold",
     }
     assert [template.source for template in found] == ["kubernetes", ""]
+
+
+def test_messages_of_rust(tmp_path: Path) -> None:
+    assert list(lines(harvested(tmp_path, "rust", RUST))) == [
+        "Oven {} is {}",
+        "no bread today",
+        "the baker is ill: {}",
+    ]
+
+
+def test_messages_of_scala(tmp_path: Path) -> None:
+    assert list(lines(harvested(tmp_path, "scala", SCALA))) == ["Lost {} on {}: {}", "Oven {} is cold"]
 
 
 def test_messages_of_python(tmp_path: Path) -> None:
