@@ -130,6 +130,7 @@ def _holes(producer: Producer, spec: CallSpec, call: Call, path: str) -> dict[st
         "level_lower": spec.level,
         "letter": spec.level[0].upper(),
         "file": Path(path).name,
+        "stem": Path(path).stem,
         "path": path,
         "number": str(call.line),
         "function": call.function,

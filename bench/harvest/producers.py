@@ -47,7 +47,7 @@ class Producer(Strict):
     """One producer. `folder` is below the sources' folder; `paths` are globs in it, `without` expressions of paths.
 
     `line` is what people find in their log for a message. It may have the holes {message}, {level}, {letter}, {file},
-    {level_lower}, {path}, {number}, {function}, {module}, {device} and {0}, {1}, … for arguments.
+    {stem}, {level_lower}, {path}, {number}, {function}, {module}, {device} and {0}, {1}, … for arguments.
     `references` fits the references of rules that mean this producer; `sisters` share its messages, as do all producers
     of the same folder. Those that are not `measured` only print examples of rules; `text` is files of messages.
     `prefixes` are values of a `prefix_macro` for files that leave it to a header; `modules` are names of kernel modules
