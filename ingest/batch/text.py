@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from typing import overload
 
+from epicenter.ingest.batch.clean import UNCLEAN
 from epicenter.rules.match.marks import Marks
 
 _NEWLINE = b"\n"
 _ENVELOPES = (b'{"', b"{ ", b"{\t")
 _NEXT_ENVELOPES = tuple(_NEWLINE + start for start in _ENVELOPES)
-_UNSEEN = (b"\x1b", b"#033[", b"\0")
+_UNSEEN = tuple(text.encode() for text in UNCLEAN)
 _CONTAINER_PARTS = (b" stdout P", b" stderr P")
 
 
@@ -88,7 +89,7 @@ class TextLines(Sequence[bytes]):
         return not self._marks.isdisjoint(_CONTAINER_PARTS)
 
     def cleaned_differently(self) -> list[int]:
-        """The numbers of the lines with colours or NULs, which are not part of a line's text."""
+        """The numbers of the lines with colours, NULs and the like, which are not part of a line's text."""
         present = [re.escape(mark) for mark in _UNSEEN if mark in self._marks]
         if not present:
             return []

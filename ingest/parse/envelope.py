@@ -208,6 +208,7 @@ def text_of(value: bytes) -> str:
         for text in (texts.message, texts.log, texts.msg, texts.MESSAGE, texts.body):
             if text is not None:
                 return text
+        return _text_of(_fields(value, must_be_json=False), value)
     return value.decode("utf-8", "replace")
 
 

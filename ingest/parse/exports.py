@@ -1,5 +1,5 @@
-"""Lines that came out of a log store: Loki (`logcli -o jsonl`), Google Cloud Logging, Amazon CloudWatch; Events of a
-watch.
+"""Lines that came out of a log store: Loki (`logcli -o jsonl`), Google Cloud Logging, Amazon CloudWatch, Elasticsearch,
+Datadog; Events of a watch.
 
 An export wraps the line once more. Its own fields say who wrote the line, in the words of the store.
 """
@@ -44,6 +44,9 @@ _RANK_OF_STREAM: Final = re.compile(r"rank[-_]?(\d{1,7})", re.ASCII)
 _OF_A_WATCH: Final = ("event", "object")
 """Where eventrouter and a watch of the API server (`kubectl get events --watch -o json`) put the Event."""
 
+_OF_A_HIT: Final = ("_source", "attributes")
+"""Where searches in Elasticsearch, OpenSearch and Datadog put the record."""
+
 _TEXTS_OF_GOOGLE = ("MESSAGE", "message", "log", "msg")
 
 
@@ -55,6 +58,9 @@ def unwrapped(fields: dict[str, Any]) -> dict[str, Any]:
         return _with_inner(_of_google(fields), "message")
     if "line" in fields and isinstance(fields.get("labels"), dict):
         return _with_inner(_of_loki(fields), "message")
+    for name in _OF_A_HIT:
+        if isinstance(inner := fields.get(name), dict) and isinstance(inner.get("message"), str):
+            return _with_inner(inner, "message")
     return next((fields | inner for name in _OF_A_WATCH if (inner := _event_in(fields, name))), fields)
 
 

@@ -9,9 +9,9 @@ import re
 
 import msgspec
 
+from epicenter.ingest.batch.clean import clean
 from epicenter.ingest.parse.prefix_patterns import REPEATED, SHAPES
 
-_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|[()][A-Z0-9])|#033\[[0-9;]*m")
 _DEEPEST_NESTING = 16
 _BEFORE_KERNEL_TEXT = "[<"
 
@@ -49,15 +49,8 @@ class Peeled(msgspec.Struct, frozen=True):
         )
 
 
-def clean(line: str) -> str:
-    """The line without colours, terminal commands and NULs."""
-    if "\x1b" in line or "#033[" in line:
-        line = _COLOURS.sub("", line)
-    return line.replace("\0", "") if "\0" in line else line
-
-
 def peel(line: str) -> Peeled:
-    """The line without prefixes, colours and NULs."""
+    """The line without prefixes, and as `clean` leaves it."""
     body, timed = clean(line), ""
     fields: dict[str, str] = {}
     speakers: list[str] = []

@@ -22,9 +22,10 @@ _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
 
 _HOST = r"(?:[\w.-]{1,80}@)?(?P<host>\w[\w.-]{0,252})(?:/[\w.-]{1,252})?"
 _PROGRAM = (
-    r"(?:[a-z]{2,8}\d?\.[a-z]{3,7} )?(?P<program>(?!(?:[\d./]+|[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch):)[\w./@+-]{1,120})"
+    r"(?:[a-z]{2,8}\d?\.[a-z]{3,7} )?"
+    r"(?P<program>(?!(?:[\d./]+|[Ss]tep|[Ii]ter(?:ation)?|[Ee]poch|[\w.]{0,80}(?:Error|Exception)):)[\w./@+-]{1,120})"
 )
-"""A number or a word of progress is no program: `Epoch 3/10: ` and `completed step: 7` are text."""
+"""A number, a word of progress or an exception is no program: `Epoch 3/10: `, `completed step: 7` are text."""
 
 _OF_A_CONTAINER = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7,9}Z "
 """kubectl and Docker with `--timestamps`, GitHub: a syslog daemon writes at most six digits, and text follows here."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import msgspec
 
 from epicenter.ingest.parse.envelope import Parsed, parse
+from epicenter.ingest.parse.pasted import undressed
 from epicenter.ingest.parse.pieces import pieces_of
 from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 from epicenter.rules.model.records import RawRecord
@@ -27,6 +28,9 @@ MAX_PLACES: Final = 100
 STEP_NAMES: Final = ("step", "step_scaled", "bar_step")
 """Fields with the step of a progress line, exact or rounded, or with what an unnamed bar counts."""
 
+MAX_DRESSES: Final = 4
+"""At most this many dresses, one in the other, are taken off a line."""
+
 MAX_STEPS: Final = 8
 """At most this many of a line's last progress bars are read."""
 
@@ -37,6 +41,10 @@ def patterns_by_record(hits: Iterable[Hit]) -> dict[int, list[int]]:
     for number, pattern in hits:
         found.setdefault(number, []).append(pattern)
     return found
+
+
+Confirmed = tuple[Parsed, list[LineHit]]
+"""A line, or the piece of it that counts, with its hits."""
 
 
 class _RulePattern(NamedTuple):
@@ -71,9 +79,18 @@ class Confirmer:
     """Confirms each candidate on its own line. A line that holds several records is checked piece by piece.
 
     For progress rules only the fields of heartbeats are read, except for the rules `in_full`; None means all rules.
+    With `may_be_pasted`, a line that no rule knows is read again without what people and their tools put around it.
     """
 
-    def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str, in_full: Container[str] | None = None):
+    def __init__(
+        self,
+        rules: RuleSet,
+        scanner: Scanner,
+        cluster: str,
+        in_full: Container[str] | None = None,
+        may_be_pasted: bool = False,
+    ):
+        self._may_be_pasted = may_be_pasted
         self._rules = rules
         self._scanner = scanner
         self._companions = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
@@ -82,21 +99,37 @@ class Confirmer:
         owners = enumerate(rules.rule_of_pattern)
         self._of_failures = {number for number, rule in owners if reports_failure(rule.spec.role)}
 
-    def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> tuple[Parsed, list[LineHit]]:
+    def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> Confirmed:
         """The line with its hits. Of several pieces, the one that reports a failure, with the hits of all.
 
         Raises:
             RecordError: the envelope's text field is not text.
         """
+        found = self._as_it_is(record, patterns)
+        return (self._may_be_pasted and not is_named(found[1]) and self._undressed(record, found[0])) or found
+
+    def _undressed(self, record: RawRecord, line: Parsed) -> Confirmed | None:
+        """The line with the hits that it has without some of its outer dresses; None if none of them helps."""
+        bodies = {line.body}
+        for _ in range(MAX_DRESSES):
+            texts = [text for text in dict.fromkeys(chain.from_iterable(map(undressed, bodies))) if text not in bodies]
+            candidates = patterns_by_record(self._scanner.scan([_encoded(text) for text in texts]))
+            pieces = [parse(record, self._cluster, text) for text in texts]
+            for number, patterns in sorted(candidates.items()):
+                hits = _without_fallbacks(self._fitting(pieces[number], patterns).values())
+                if any(hit.is_failure for hit in hits) and is_named(hits):
+                    return pieces[number], hits
+            bodies = {piece.body for piece in pieces}
+        return None
+
+    def _as_it_is(self, record: RawRecord, patterns: Sequence[int]) -> Confirmed:
         whole = parse(record, self._cluster)
         pieces = pieces_of(whole.body)
         if len(pieces) == 1:
             return whole, _without_fallbacks(self._fitting(whole, patterns).values())
         in_whole = self._fitting(whole, patterns)
         pieces_with_hits, fitting_ids = [], set[str]()
-        candidates = patterns_by_record(
-            self._scanner.scan([piece.encode("utf-8", "surrogatepass") for piece in pieces])
-        )
+        candidates = patterns_by_record(self._scanner.scan(list(map(_encoded, pieces))))
         for number, of_piece in self._worth_reading(candidates):
             parsed = parse(record, self._cluster, pieces[number])
             fitting = self._fitting(parsed, of_piece)
@@ -120,7 +153,7 @@ class Confirmer:
 
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
         """The hit of each matching rule, by its id; None where it matches only within harmless text."""
-        body = parsed.body.encode("utf-8", "surrogatepass")
+        body = _encoded(parsed.body)
         companions = self._companions_of(body, patterns)
         numbers = sorted({*patterns, *companions}) if companions else patterns
         candidates = [
@@ -156,6 +189,15 @@ class Confirmer:
         if not self._companions or self._of_failures.isdisjoint(patterns):
             return []
         return [len(rules.expressions) + number for _, number in self._companions.scan([body])]
+
+
+def is_named(hits: Iterable[LineHit]) -> bool:
+    """Whether a rule knows the line by its words, be it as harmless."""
+    return any(not hit.rule.spec.knows_only_structure for hit in hits)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]]:

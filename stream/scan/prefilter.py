@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from epicenter.ingest.batch.clean import UNCLEAN
 from epicenter.ingest.batch.records import Records
 from epicenter.ingest.batch.text import TextLines
+from epicenter.rules.match.fixed_text import quoted
 from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 
 _OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"imkmsg"', '"imklog"', '"source"\\s*:\\s*"kern', '"syslog"')
 """Marks of lines of the host itself: its kernel and its services."""
 
-_NOT_AS_WRITTEN: Final = ('"MESSAGE"\\s*:\\s*\\[', "\\x1b", "#033\\[", "\\x00")
-"""Journald's byte arrays, colours between the words, NULs: the text differs from the raw bytes."""
+_NOT_AS_WRITTEN: Final = ('"MESSAGE"\\s*:\\s*\\[', *(quoted(text.encode()).decode() for text in UNCLEAN))
+"""Journald's byte arrays, colours between the words, NULs, HTML entities: the text differs from the raw bytes."""
 
 MARKS: Final = (*_OF_KERNEL, *_NOT_AS_WRITTEN)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.records import Records
 from epicenter.ingest.batch.text import TextLines
-from epicenter.ingest.parse.envelope import Parsed, parse
+from epicenter.ingest.parse.envelope import Parsed, is_envelope, parse
+from epicenter.ingest.parse.wrapped import unwrapped
 from epicenter.rules.detect.inputs import observed
 from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
@@ -74,7 +76,8 @@ class BatchScanner:
     """Scans batches of one cluster; they may be cut anywhere.
 
     Rules see the whole line; a `redactor` removes secrets from their matches. State between batches: for a recorded
-    source the newest line that states a time, and which writers were alive.
+    source the newest line that states a time, and which writers were alive. `may_be_pasted`: lines may have passed
+    through a ticket or an export, which takes longer to read.
     """
 
     def __init__(
@@ -85,7 +88,9 @@ class BatchScanner:
         keep_all: bool = False,
         rule_budget: RuleBudget | None = None,
         redactor: Redactor | None = None,
+        may_be_pasted: bool = False,
     ):
+        self._may_be_pasted = may_be_pasted
         self._redactor = redactor
         self._rule_budget = rule_budget or RuleBudget()
         self._cluster = cluster
@@ -103,7 +108,7 @@ class BatchScanner:
         self._owners = rules.rule_of_pattern
         self._observed = observed(rules)
         in_full = None if self._keep_all else self._observed
-        self._confirmer = Confirmer(rules, self._scanner, self._cluster, in_full)
+        self._confirmer = Confirmer(rules, self._scanner, self._cluster, in_full, self._may_be_pasted)
 
     def scan(self, batch: Batch, is_last: bool = True) -> ScanResult:
         """Every match, heartbeat and dead letter of the batch; deterministic.
@@ -119,6 +124,8 @@ class BatchScanner:
         timed_before = self._timed_by_source.get(batch.source)
         times = LineTimes(validated, timed_before)
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
+        if self._may_be_pasted and batch.is_text:
+            self._join_wrapped(times, hits_by_record)
         end = join_blocks(hits_by_record, lambda number: self._line(validated, number, invalid), len(batch), is_last)
         for number in prefiltered.suspicious:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
@@ -149,6 +156,32 @@ class BatchScanner:
             if hits:
                 hits_by_record[number] = RecordHits(number, times.with_time(parsed, number), hits)
         return hits_by_record
+
+    def _join_wrapped(self, times: LineTimes, hits_by_record: dict[int, RecordHits]) -> None:
+        """Name lines that were wrapped, where no part of them is named, in place."""
+        values = times.batch.values
+        if any(map(is_envelope, values[:1])):
+            return
+        whole = values.cut_up() if isinstance(values, TextLines) else values
+        for texts, first, end in unwrapped([value.decode("utf-8", "replace") for value in whole]):
+            parts = [hits_by_record[number] for number in range(first, end) if number in hits_by_record]
+            if any(hit.is_failure and not hit.rule.spec.fallback for part in parts for hit in part.hits):
+                continue
+            if found := next(filter(None, map(partial(self._of_whole, times, first), texts)), None):
+                for part in parts:
+                    del hits_by_record[part.number]
+                hits_by_record[first] = found
+
+    def _of_whole(self, times: LineTimes, number: int, text: str) -> RecordHits | None:
+        """The hits in this text in place of the record's, if it names a failure."""
+        value = text.encode("utf-8", "surrogatepass")
+        candidates = patterns_by_record(self._scanner.scan([value])).get(0)
+        if not candidates:
+            return None
+        record = msgspec.structs.replace(times.batch.record(number), value=value)
+        parsed, hits = self._confirmer.confirmed(record, candidates)
+        is_named = any(hit.is_failure and not hit.rule.spec.fallback for hit in hits)
+        return RecordHits(number, times.with_time(parsed, number), hits) if is_named else None
 
     def _line(self, batch: Batch, number: int, invalid: Mapping[int, Fault]) -> Parsed | None:
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from epicenter.ingest.batch.clean import clean
 from epicenter.ingest.batch.records import Records
 from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.envelope import check_envelope, text_of
-from epicenter.ingest.parse.prefix import clean
 from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 

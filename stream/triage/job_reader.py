@@ -75,7 +75,9 @@ class JobReader:
 
     def sections(self, job: JobLogs, circumstances: Circumstances, unread: list[str]) -> list[Section]:
         """As `read_sections`, for these files."""
-        scanner = BatchScanner(self._rules, self._cluster, self._patterns, keep_all=True, redactor=self._redactor)
+        scanner = BatchScanner(
+            self._rules, self._cluster, self._patterns, keep_all=True, redactor=self._redactor, may_be_pasted=True
+        )
         origins, faults = _Origins(), list[str]()
 
         sections = read_sections(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from epicenter.ingest.parse.prefix import clean
+from epicenter.ingest.batch.clean import clean
 from epicenter.rules.model.ranges import rank_list
 from epicenter.rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage, UnnamedReport
 from epicenter.sinks.text.sanitize import sanitize
