@@ -182,3 +182,12 @@ def test_a_stream_without_its_group_names_no_writer() -> None:
 def test_a_shipper_s_record_in_an_event_with_its_group_has_the_record_s_text() -> None:
     fields = with_group("/train/llama", "gpu-a-1/rank3", as_text(vector("n1", 5, TEXT, "A")))
     assert text_of(orjson.dumps(fields)) == event(fields).text == TEXT
+
+
+@pytest.mark.parametrize("name", ["_source", "attributes"])
+def test_the_record_of_a_search_is_in_a_field_of_its_own(name: str) -> None:
+    hit = {"_index": "logs", name: {"message": 'say "so"', "timestamp": "2026-03-02T09:00:01Z", "host": "gpu017"}}
+    value = orjson.dumps(hit)
+    event = parse(record(value), "default").event
+    assert (event.text, event.node, event.has_own_time) == ('say "so"', "gpu017", True)
+    assert text_of(value) == 'say "so"'

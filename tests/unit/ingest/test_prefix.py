@@ -383,3 +383,20 @@ def test_the_time_that_a_pipe_adds_is_removed(line: str, body: str) -> None:
 )
 def test_the_time_of_a_logging_library_is_part_of_its_line(text: str) -> None:
     assert peel(f"2026-03-02 09:00:05 {text}").body == f"2026-03-02 09:00:05 {text}"
+
+
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        ("a &lt;b&gt; &amp;&amp; &quot;c&quot; &#39;d&#39;", "a <b> && \"c\" 'd'"),
+        ("\u2018a\u2019 \u201cb\u201d", "'a' \"b\""),
+        ("a\u00a0b\u202fc\u200bd", "a b cd"),
+    ],
+)
+def test_what_tickets_and_chats_make_of_quotes_and_spaces_is_undone(line: str, body: str) -> None:
+    assert peel(line).body == body
+
+
+def test_an_exception_behind_a_host_is_no_program() -> None:
+    line = "2026-03-02T09:00:01.500000+00:00 gpu017 RuntimeError: CUDA error"
+    assert peel(line).body == "gpu017 RuntimeError: CUDA error"
