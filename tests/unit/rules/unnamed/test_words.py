@@ -112,6 +112,8 @@ def test_words_suggest_nothing(suggested: Suggest, line: str) -> None:
         "lampd: out of memory, retrying with less oil",
         "2026-03-02 09:14:01 WARNING lampd: connection refused",
         "lampd: timeout is 30 s",
+        "If the connection fails, check the oil of shaft 7.",
+        "lampd: /run/lamp.pid: no such file, not lit yet",
         "lampd: checkpoint 700 saved",
         "step 7 | loss 0.3 | errors 0 | timeouts 0",
         "lampd: GPU 3, driver 580.65, CUDA 13.0",
