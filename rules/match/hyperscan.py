@@ -43,7 +43,7 @@ class HyperscanScanner:
     def __init__(self, patterns: Sequence[str], marks: Sequence[str] = ()):
         self._database = database((*patterns, *marks))
         self._scratch = hyperscan.Scratch(self._database)
-        self._patterns, self.has_marks = len(patterns), bool(marks)
+        self.patterns, self.has_marks = len(patterns), bool(marks)
 
     def scan(self, values: Sequence[bytes]) -> list[Hit]:
         """Candidates in order, each once. A text in one piece is searched as it is, without cutting it up."""
@@ -54,7 +54,7 @@ class HyperscanScanner:
         hits = self._hits(values)
         if not self.has_marks:
             return hits, []
-        first_mark = self._patterns
+        first_mark = self.patterns
         marks = [(record, number - first_mark) for record, number in hits if number >= first_mark]
         return ([hit for hit in hits if hit[1] < first_mark] if marks else hits), marks
 
@@ -73,6 +73,20 @@ class HyperscanScanner:
 
     def _search(self, text: bytes, found: list[Hit]) -> None:
         self._database.scan(text, match_event_handler=_record_hit, context=found, scratch=self._scratch)  # type: ignore[arg-type]
+
+
+class GroupedScanner:
+    """Searches for further groups of patterns, numbered after those of the first scanner."""
+
+    def __init__(self, first: HyperscanScanner, *groups: Sequence[str]):
+        starts = accumulate(map(len, groups), initial=first.patterns)
+        more = [(start, HyperscanScanner(group)) for start, group in zip(starts, groups, strict=False) if group]
+        self._scanners = [(0, first), *more]
+
+    def scan(self, values: Sequence[bytes]) -> list[Hit]:
+        """Candidates in order, each once."""
+        found = ((start, scanner.scan(values)) for start, scanner in self._scanners)
+        return sorted((record, start + number) for start, hits in found for record, number in hits)
 
 
 def _is_text(values: Sequence[bytes]) -> TypeGuard[Text]:

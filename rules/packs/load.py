@@ -256,7 +256,7 @@ def _is_class(name: str, own: set[str]) -> bool:
 
 
 def _is_sound(rules: RuleSet) -> bool:
-    searched = ((*rules.expressions, *rules.marks), rules.expressions_beside)
+    searched = ((*rules.expressions, *rules.marks), rules.expressions_in_triage, rules.expressions_beside)
     return all(is_compilable(patterns) for patterns in searched if patterns)
 
 

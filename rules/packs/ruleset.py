@@ -13,7 +13,7 @@ from epicenter.rules.model.signals import TEMPLATE_FIELD
 from epicenter.rules.packs.cause_model import NO_CAUSE_MODEL, CauseModel
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import EdgeIndex
-from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
+from epicenter.rules.packs.spec import EdgeSpec, RuleSpec, Searched
 from epicenter.rules.packs.texts import TextIndex, pieces_of_text
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 from epicenter.rules.packs.waits import UNITS, stated_wait_ns
@@ -184,9 +184,10 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
 class RuleSet:
     """All rules, by id and by number of pattern: pattern `n` belongs to `rule_of_pattern[n]`.
 
-    Rules of tables are found `by_id` only: the rule with the table selects their lines. Patterns of `beside_failures`
-    rules come last and are not in `expressions`. `digest` is that of the `files`. `marks` are patterns of no rule,
-    searched for together with `expressions`. `advice` are a site's next steps, by class. `cause_model` weighs causes.
+    Rules of tables are found `by_id` only: the rule with the table selects their lines. Patterns of `only_in_triage`
+    rules come after `expressions`, those of `beside_failures` rules last. `digest` is that of the `files`. `marks` are
+    patterns of no rule, searched for together with `expressions`. `advice` are a site's next steps, by class.
+    `cause_model` weighs causes.
     """
 
     rules: tuple[Rule, ...]
@@ -210,12 +211,17 @@ class RuleSet:
     @cached_property
     def expressions(self) -> tuple[str, ...]:
         """The patterns that all lines are searched for, as written."""
-        return tuple(rule.spec.patterns[index] for rule, index in self._places if not rule.spec.beside_failures)
+        return self._expressions(Searched.ALWAYS)
+
+    @cached_property
+    def expressions_in_triage(self) -> tuple[str, ...]:
+        """The patterns that only a triage searches lines for, as written; numbered after `expressions`."""
+        return self._expressions(Searched.IN_TRIAGE)
 
     @cached_property
     def expressions_beside(self) -> tuple[str, ...]:
-        """The patterns that only lines with a failure are searched for, as written; numbered after `expressions`."""
-        return tuple(rule.spec.patterns[index] for rule, index in self._places if rule.spec.beside_failures)
+        """The patterns that only lines with a failure are searched for, as written; numbered after all others."""
+        return self._expressions(Searched.BESIDE_FAILURES)
 
     def pattern(self, number: int) -> re.Pattern[bytes]:
         """A pattern by its number, compiled at first use."""
@@ -229,8 +235,11 @@ class RuleSet:
 
     @cached_property
     def _places(self) -> tuple[tuple[Rule, int], ...]:
-        ordered = sorted(self.rules, key=lambda rule: rule.spec.beside_failures)
+        ordered = sorted(self.rules, key=lambda rule: rule.spec.searched)
         return tuple((rule, index) for rule in ordered for index in range(len(rule.spec.patterns)))
+
+    def _expressions(self, searched: Searched) -> tuple[str, ...]:
+        return tuple(rule.spec.patterns[index] for rule, index in self._places if rule.spec.searched is searched)
 
     @cached_property
     def edge_index(self) -> EdgeIndex:

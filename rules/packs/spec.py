@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -149,6 +150,14 @@ class Examples(Strict):
     near_misses: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
+class Searched(IntEnum):
+    """Where the patterns of a rule are searched for."""
+
+    ALWAYS = 0
+    IN_TRIAGE = 1
+    BESIDE_FAILURES = 2
+
+
 class RuleSpec(Strict):
     """One rule. `patterns` select a line; `extract` only fills in named fields of a line already selected.
 
@@ -163,7 +172,8 @@ class RuleSpec(Strict):
     of its lines. `clears` names the classes whose failures on the node are over; its own, if the line reports one that
     was over by then. `compared` are fields that all nodes of a job should print alike, with what they are. `headline`
     is the title of one failure: a text with fields in braces; `[a part]` with an unknown field is left out. `checks`
-    numbers the steps that epicenter makes itself; a step that it has made is not among those left.
+    numbers the steps that epicenter makes itself; a step that it has made is not among those left. `only_in_triage`:
+    workers do not search for it, since only the triage of a log reads its matches.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
@@ -190,6 +200,7 @@ class RuleSpec(Strict):
     overlaps: tuple[str, ...] = ()
     clears: tuple[str, ...] = ()
     beside_failures: bool = False
+    only_in_triage: bool = False
     recorded_as: Recorded | None = None
     compared: dict[str, str] = Field(default_factory=dict)
     meaning: str
@@ -198,6 +209,13 @@ class RuleSpec(Strict):
     action: str = "none"
     references: tuple[str, ...] = ()
     examples: Examples | None = None
+
+    @property
+    def searched(self) -> Searched:
+        """Where its patterns are searched for."""
+        if self.beside_failures:
+            return Searched.BESIDE_FAILURES
+        return Searched.IN_TRIAGE if self.only_in_triage else Searched.ALWAYS
 
     @property
     def knows_only_structure(self) -> bool:
@@ -245,6 +263,15 @@ class RuleSpec(Strict):
     def _only_harmless_rules_wait_for_a_failure(self) -> RuleSpec:
         if self.beside_failures and self.role != "harmless":
             raise ValueError("`beside_failures` is for rules with `role: harmless`: remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _workers_need_rules_of_other_roles(self) -> RuleSpec:
+        if self.only_in_triage and (self.role != "context" or self.clears or self.recorded_as or self.compared):
+            raise ValueError(
+                "`only_in_triage` is for rules with `role: context`, without `clears`, `recorded_as` and `compared`: "
+                "remove it"
+            )
         return self
 
 

@@ -124,7 +124,7 @@ class Tested(NamedTuple):
 
 
 def _test_examples(rules: RuleSet, only_own: bool) -> Tested:
-    reference = ReferenceScanner((*rules.expressions, *rules.expressions_beside))
+    reference = ReferenceScanner((*rules.expressions, *rules.expressions_in_triage, *rules.expressions_beside))
     slowly = [rule for rule in rules.rules if not (only_own and rule.place.startswith(f"{CATALOG}/"))]
     failures = [f"{failure} (by Hyperscan)" for failure in example_failures(rules, AllPatterns(rules))]
     failures += [f"{failure} (by re)" for failure in example_failures(rules, reference, slowly)]

@@ -19,7 +19,7 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.provenance.first_lines import head_time_ns
 from epicenter.ingest.provenance.log_file import READ_FAULTS, check_is_log, open_log, read_fault
 from epicenter.rules.errors import InputError
-from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
+from epicenter.rules.match.hyperscan import Scanner
 from epicenter.rules.model.records import Origin
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
@@ -27,6 +27,7 @@ from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.sections import NODES
 from epicenter.rules.triage.story import Story
+from epicenter.stream.scan.prefilter import scanner_of
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
 from epicenter.stream.triage.reading import read_sections
@@ -114,7 +115,7 @@ class Score:
 def evaluate_files(settings: Settings, paths: list[str], as_json: bool) -> bool:
     """Print the scores of the rules on the cases; true if they fall short."""
     rules = load(settings.rule_packs, settings.topology)
-    patterns = HyperscanScanner(rules.expressions, rules.marks)
+    patterns = scanner_of(rules, in_triage=True)
     scores: dict[str, Score] = {}
     for case in (case for path in paths for case in read_cases(Path(path))):
         classes, primary = judged(case, rules, patterns)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import orjson
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+from epicenter.rules.match.hyperscan import GroupedScanner, HyperscanScanner, Scanner
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.stream.scan.scan import BatchScanner
 
 A_TIME_NS = 1_767_225_600_000_000_000
 
 
-class AllPatterns:
-    """Searches for every pattern as workers do, including those that are only searched near failures."""
+class AllPatterns(GroupedScanner):
+    """Searches for every pattern, including those that are only searched in a triage or near failures."""
 
     def __init__(self, rules: RuleSet):
-        self._first_near = len(rules.expressions)
-        self._usual = HyperscanScanner(rules.expressions, rules.marks)
-        self._near = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
-
-    def scan(self, values: Sequence[bytes]) -> list[Hit]:
-        """Candidates in order."""
-        near = self._near.scan(values) if self._near else []
-        return sorted([*self._usual.scan(values), *((record, self._first_near + number) for record, number in near)])
+        usual = HyperscanScanner(rules.expressions, rules.marks)
+        super().__init__(usual, rules.expressions_in_triage, rules.expressions_beside)
 
 
 def example_failures(rules: RuleSet, scanner: Scanner, of: Iterable[Rule] | None = None) -> list[str]:

@@ -188,7 +188,8 @@ class Confirmer:
         rules = self._rules
         if not self._companions or self._of_failures.isdisjoint(patterns):
             return []
-        return [len(rules.expressions) + number for _, number in self._companions.scan([body])]
+        first = len(rules.expressions) + len(rules.expressions_in_triage)
+        return [first + number for _, number in self._companions.scan([body])]
 
 
 def is_named(hits: Iterable[LineHit]) -> bool:

@@ -10,7 +10,8 @@ from epicenter.ingest.batch.clean import UNCLEAN
 from epicenter.ingest.batch.records import Records
 from epicenter.ingest.batch.text import TextLines
 from epicenter.rules.match.fixed_text import quoted
-from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+from epicenter.rules.match.hyperscan import GroupedScanner, Hit, HyperscanScanner, Scanner
+from epicenter.rules.packs.ruleset import RuleSet
 
 _OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"imkmsg"', '"imklog"', '"source"\\s*:\\s*"kern', '"syslog"')
 """Marks of lines of the host itself: its kernel and its services."""
@@ -31,6 +32,12 @@ class Prefiltered:
     of_kernel: Sequence[int]
     escaped: Sequence[int]
     suspicious: Sequence[int]
+
+
+def scanner_of(rules: RuleSet, in_triage: bool) -> Scanner:
+    """Searches for the patterns of a worker, or for those of a triage."""
+    usual = HyperscanScanner(rules.expressions, rules.marks)
+    return GroupedScanner(usual, rules.expressions_in_triage) if in_triage and rules.expressions_in_triage else usual
 
 
 class Prefilter:

@@ -15,7 +15,7 @@ from epicenter.ingest.parse.envelope import Parsed, is_envelope, parse
 from epicenter.ingest.parse.wrapped import unwrapped
 from epicenter.rules.detect.inputs import observed
 from epicenter.rules.errors import DeadLetterKind, RecordError
-from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
+from epicenter.rules.match.hyperscan import Scanner
 from epicenter.rules.model.heartbeats import EVALUATION, Heartbeat
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import LogEvent, Match, RankPlacement
@@ -31,7 +31,7 @@ from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
 from epicenter.stream.scan.heartbeats import Heartbeats
 from epicenter.stream.scan.line_times import LineTimes, Timed
 from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
-from epicenter.stream.scan.prefilter import Prefilter, Prefiltered
+from epicenter.stream.scan.prefilter import Prefilter, Prefiltered, scanner_of
 from epicenter.stream.scan.redaction import Redactions, match_id, redacted_dead_letter, without_secrets
 from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_invalid, without_tails
@@ -103,7 +103,7 @@ class BatchScanner:
 
     def reload(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
         """Use these rules from the next batch on; the state of sources stays."""
-        self._scanner = scanner or HyperscanScanner(rules.expressions, rules.marks)
+        self._scanner = scanner or scanner_of(rules, in_triage=self._keep_all)
         self._prefilter = Prefilter(self._scanner)
         self._owners = rules.rule_of_pattern
         self._observed = observed(rules)

@@ -18,7 +18,6 @@ from epicenter.ingest.provenance.last_lines import last_lines
 from epicenter.ingest.provenance.log_file import check_is_log
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
-from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.model.job_names import is_named_job
 from epicenter.rules.model.records import Origin
 from epicenter.rules.packs.ruleset import RuleSet
@@ -28,6 +27,7 @@ from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.sections import NODES
 from epicenter.rules.triage.story import Story
+from epicenter.stream.scan.prefilter import scanner_of
 from epicenter.stream.scan.redaction import text_without_secrets
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.triage.reading import Section, read_sections
@@ -57,7 +57,7 @@ class JobReader:
         self._rules = rules
         self._watch = watch
         self.stated = stated
-        self._patterns = HyperscanScanner(rules.expressions, rules.marks)
+        self._patterns = scanner_of(rules, in_triage=True)
         self._cluster = cluster
         self._redactor = redactor
 

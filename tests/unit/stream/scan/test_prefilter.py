@@ -7,8 +7,8 @@ import pytest
 
 from epicenter.ingest.batch.records import Records
 from epicenter.rules.match.hyperscan import HyperscanScanner
-from epicenter.stream.scan.prefilter import Prefilter
-from tests.support.logs import iso, journald, kernel, vector
+from epicenter.stream.scan.prefilter import Prefilter, scanner_of
+from tests.support.logs import iso, journald, kernel, the_rules, vector
 
 TEXT = "usb 1-1: new high-speed USB device number 2"
 
@@ -33,3 +33,10 @@ def rsyslog_json(source: str) -> bytes:
 def test_a_line_of_the_host_is_marked_by_its_source(value: bytes, is_marked: bool) -> None:
     prefiltered = Prefilter(HyperscanScanner(["Xid"])).prefiltered(Records([vector("n2", 5, "x"), value]))
     assert list(prefiltered.of_kernel) == ([1] if is_marked else [])
+
+
+@pytest.mark.parametrize("in_triage", [False, True])
+def test_only_a_triage_searches_for_rules_of_a_triage(in_triage: bool) -> None:
+    hits = scanner_of(the_rules(), in_triage).scan([b"the lamp of shaft 7 died"])
+    found = {the_rules().rule_of_pattern[number].spec.id for _, number in hits}
+    assert ("unnamed.words" in found) == in_triage
