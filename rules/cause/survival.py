@@ -11,7 +11,8 @@ from msgspec import structs
 
 from epicenter.rules.cause.collectives import REPORTING_CLASSES
 from epicenter.rules.cause.exceptions import is_uncaught
-from epicenter.rules.model.signals import CLOCK_SKEW_NS, ERRORS, EVENTS, POD_FIELD, Signal
+from epicenter.rules.cause.recovery import SOON_NS, is_about_the_same
+from epicenter.rules.model.signals import CLOCK_SKEW_NS, ERRORS, Signal
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.model.training_span import TrainingSpan
 from epicenter.rules.packs.vocabulary import vocabulary
@@ -40,6 +41,7 @@ _TRIES: Final = re.compile(
 )
 
 _FAMILIES_OF_NODES = ("nvidia", "amd", "machine", "kernel")
+_LOSE_CONNECTIONS = ("nic-link-down", "nic-tx-timeout", "ib-link-down", "efa-error", "rdma-transport-fail")
 FINAL_MARGIN_NS: Final = 120 * NS_PER_S
 """A node's clock may be off this far: what ends a process or breaks a node for good is not ruled out sooner. An attempt
 that trained for this long was not stopped by what came before it.
@@ -105,21 +107,30 @@ def is_tried_again(signal: Signal) -> bool:
     return found is not None and (not found["now"] or int(found["now"]) < int(found["most"]))
 
 
-def where(signal: Signal) -> str:
-    """Where a failure is until a line says that it is over: at a pod that starts, or on a node."""
-    pod = signal.fields.get(POD_FIELD, "").rpartition("/")[2] if signal.source == EVENTS else ""
-    return pod or signal.node
-
-
-def cleared(signal: Signal, place: str, time_ns: int) -> Signal:
-    """The signal; over from that time on if it is at this place, came before, and was not over yet."""
-    is_open = where(signal) == place and signal.event_time_ns <= time_ns and not signal.cleared_ns
+def cleared(signal: Signal, recovery: Signal) -> Signal:
+    """The signal; over from the time of this line on if it is about the same, came before, and was not over yet."""
+    time_ns = recovery.event_time_ns
+    is_open = signal.event_time_ns <= time_ns and not signal.cleared_ns and is_about_the_same(recovery, signal)
     return structs.replace(signal, cleared_ns=time_ns) if is_open else signal
 
 
 def is_over(signal: Signal, time_ns: int) -> bool:
     """Whether a line reported long before this time that the failure was over."""
     return 0 < signal.cleared_ns < time_ns - CLEARED_MARGIN_NS
+
+
+def was_over_soon(signal: Signal) -> bool:
+    """Whether a line has said soon after this failure that it was over, and nothing is left of it."""
+    took_ns = signal.cleared_ns - signal.event_time_ns
+    return signal.cleared_ns > 0 and 0 <= took_ns <= SOON_NS and may_pass(signal.failure_class)
+
+
+@cache
+def may_pass(failure_class: str) -> bool:
+    """Whether nothing is left of such a failure once it is over: devices stay suspicious, a link loses connections."""
+    return not (
+        vocabulary().is_latent(failure_class) or is_of_node(failure_class) or failure_class in _LOSE_CONNECTIONS
+    )
 
 
 def breaks_its_node(signal: Signal) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 from epicenter.rules.cause.exceptions import is_caught
 from epicenter.rules.cause.ranking import Relations
-from epicenter.rules.cause.survival import cleared, is_survived, where
+from epicenter.rules.cause.recovery import where
+from epicenter.rules.cause.survival import cleared, is_survived
 from epicenter.rules.correlate.harm import is_harmless
 from epicenter.rules.correlate.keys import (
     FILE,
@@ -198,15 +200,18 @@ class Correlator(msgspec.Struct):
 
     def clear(self, signal: Signal, classes: Collection[str]) -> list[IncidentState]:
         """A line reports that failures of these classes are over on its node, or at its pod: the incidents it ends."""
-        place, time_ns = where(signal), signal.event_time_ns
-        is_of_a_pod = place != signal.node
-        key = f"{JOB}/{signal.cluster}/{signal.job}" if is_of_a_pod else f"{KERNEL}/{signal.cluster}/{signal.node}"
-        for earlier in self.unattached.under([key], time_ns):
+        keys = [f"{JOB}/{signal.cluster}/{signal.job}"] if signal.job else []
+        if signal.node and where(signal) == signal.node:
+            keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")
+        for earlier in self.unattached.under(keys, signal.event_time_ns):
             if earlier.failure_class in classes:
-                self.unattached.replace(cleared(earlier, place, time_ns), keys_of(earlier, self.jobs_of(earlier)))
-        of_place = [self.open[incident_id] for incident_id in self.by_key.get(key, ())]
+                self.unattached.replace(cleared(earlier, signal), keys_of(earlier, self.jobs_of(earlier)))
+        of_place = [self.open[found] for found in dict.fromkeys(chain.from_iterable(map(self._ids_under, keys)))]
         affected = [incident for incident in of_place if not incident.signals_by_class.keys().isdisjoint(classes)]
-        return [incident for incident in affected if incident.clear(classes, place, time_ns)]
+        return [incident for incident in affected if incident.clear(classes, signal)]
+
+    def _ids_under(self, key: str) -> Iterable[str]:
+        return self.by_key.get(key, ())
 
     def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}

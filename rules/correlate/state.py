@@ -10,7 +10,8 @@ import msgspec
 
 from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.cause.reasons import ReasonKind
-from epicenter.rules.cause.survival import cleared, is_outlasted, is_survived, until_it_waited, where
+from epicenter.rules.cause.recovery import where
+from epicenter.rules.cause.survival import cleared, is_outlasted, is_survived, until_it_waited
 from epicenter.rules.cause.witnesses import MAX_PEERS, own_address, peer_of
 from epicenter.rules.correlate.attempts import Attempt
 from epicenter.rules.event_time.ordering import onset_order
@@ -224,12 +225,14 @@ class IncidentState(msgspec.Struct):
         """The kept signals, earliest onset first."""
         return sorted((signal for of_class in self.signals_by_class.values() for signal in of_class), key=onset_order)
 
-    def clear(self, classes: Collection[str], place: str, time_ns: int) -> bool:
-        """Record that these failures are over at the place; true if this covers every error of the incident."""
-        known = self.signals_by_class.keys() & classes
-        self.cleared |= {f"{name}/{place}" for name in known}
-        for name in known:
-            self.signals_by_class[name] = [cleared(signal, place, time_ns) for signal in self.signals_by_class[name]]
+    def clear(self, classes: Collection[str], recovery: Signal) -> bool:
+        """Record that these failures of its subject are over; true if this covers every error of the incident."""
+        place = where(recovery)
+        for name in self.signals_by_class.keys() & classes:
+            signals = [cleared(signal, recovery) for signal in self.signals_by_class[name]]
+            self.signals_by_class[name] = signals
+            if all(signal.cleared_ns for signal in signals if where(signal) == place):
+                self.cleared.add(f"{name}/{place}")
         errors = (signal for signal in self.signals() if signal.severity in ERRORS)
         return all(f"{signal.failure_class}/{where(signal)}" in self.cleared for signal in errors)
 

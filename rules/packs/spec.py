@@ -289,6 +289,7 @@ class TableRow(BaseModel):
     meaning: str | None = None
     action: str | None = None
     next_steps: tuple[str, ...] | None = None
+    clears: tuple[str, ...] | None = None
 
 
 class EdgeSpec(Strict):

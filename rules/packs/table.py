@@ -18,6 +18,7 @@ from epicenter.rules.packs.spec import RuleSpec, TableRow
 from epicenter.rules.packs.texts import pieces_of_text
 from epicenter.rules.unnamed.words import in_any_case
 
+_LISTS: Final = {"next_steps", "clears"}
 MIN_FIXED_BYTES: Final = 12
 """A text with less outside of its holes would fit by chance."""
 
@@ -26,7 +27,7 @@ def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], by
     """The rule with a finer rule for each row of its table. Mistakes in rows are appended to `problems`.
 
     The first column is a code, a text whose holes are written `{}`, or words (a regular expression). Columns named
-    after fields of a rule replace them (` | ` separates steps). The others are for readers and for `rules lint`.
+    after fields of a rule replace them (` | ` separates steps and classes). The others are for readers or `rules lint`.
     """
     if not spec.table:
         return Rule(spec, place)
@@ -90,8 +91,8 @@ def _code_of(cells: Mapping[str, str]) -> str:
 
 def _row_spec(spec: RuleSpec, code: str, row: dict[str, str]) -> RuleSpec:
     cells: dict[str, object] = {name: cell for name, cell in row.items() if cell}
-    if "next_steps" in cells:
-        cells["next_steps"] = tuple(row["next_steps"].split(" | "))
+    for name in _LISTS & cells.keys():
+        cells[name] = tuple(row[name].split(" | "))
     replaced = TableRow.model_validate(cells).model_dump(exclude_none=True)
     if "next_steps" in replaced:
         replaced["checks"] = {}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from epicenter.rules.cause.ranking import Candidate, rank
+from epicenter.rules.cause.survival import was_over_soon
 from epicenter.rules.model.incident import Incident, Resolution
 from epicenter.rules.model.signals import ERRORS, Signal
 from epicenter.rules.packs.ruleset import RuleSet
@@ -35,6 +36,11 @@ class RankedIncident:
         """Whether later steps or a line show its end: that no line repeats it for an hour does not."""
         return self.incident.resolved_by in (Resolution.PROGRESS, Resolution.CLEARED)
 
+    @property
+    def was_over_soon(self) -> bool:
+        """Whether a line says of everything in it, soon after, that it works again."""
+        return self.is_over and all(was_over_soon(candidate.signal) for candidate in self.candidates)
+
     def concerns(self, jobs: Collection[str]) -> bool:
         """Whether a line of these jobs, or a verdict on them, is part of it: not only the kernels of their nodes."""
         return any(candidate.signal.job in jobs for candidate in self.candidates)
@@ -63,9 +69,10 @@ def decisive(
     """The incident that stopped these jobs: about the jobs themselves rather than their nodes, the earliest.
 
     Where steps are known, the job never went on after one that is not over. Elsewhere an open one comes first. Without
-    jobs, one that is over counts too: a link that was down and came back is still what the log shows.
+    jobs, one that is over counts too, if that took a while: it is still what the log shows.
     """
-    unresolved = [found for found in incidents if not found.is_over] or ([] if jobs else list(incidents))
+    lasting = [] if jobs else [found for found in incidents if not found.was_over_soon]
+    unresolved = [found for found in incidents if not found.is_over] or lasting
 
     def order(found: RankedIncident) -> tuple[bool, bool, str]:
         is_quiet = not found.is_open and not are_steps_known

@@ -19,7 +19,8 @@ JobsOf = Callable[[Match], Collection[str]]
 class Sections:
     """The stories by job. Pass the matches of a file in the order of its lines.
 
-    A failure that names no job waits for the end: only then is it known which jobs ran on its node.
+    A failure that names no job waits for the end, and so does the line that it is over: only then is it known which
+    jobs ran on its node.
     """
 
     def __init__(self, rules: RuleSet, begin: Callable[[str], Story]):
@@ -30,7 +31,8 @@ class Sections:
 
     def note(self, match: Match, job: str) -> None:
         """Process a match of this job; empty for none."""
-        if job or self._rules.of(match).spec.role in QUIET_ROLES:
+        spec = self._rules.of(match).spec
+        if job or (spec.role in QUIET_ROLES and not spec.clears):
             self._story(job).note(match, self._rules)
         else:
             self._of_no_job.append(match)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from epicenter.rules.cause.recovery import answers, subject
+from epicenter.rules.cause.survival import may_pass
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
@@ -30,6 +33,7 @@ MAX_KEPT_RANKS: Final = 4096
 MAX_KEPT_UNNAMED: Final = 200
 """At most this many messages that no rule names; the one that was silent for longest is dropped first."""
 
+MAX_KEPT_RECOVERIES: Final = 1000
 MAX_KEPT_TEXT: Final = 1000
 FACT_ROLES: Final = ("context", "placement", "finished")
 HEADER: Final = "job.passthrough_args"
@@ -61,6 +65,7 @@ class Finding:
     earlier: list[Signal] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
     by_rank: dict[int, Signal] = field(default_factory=dict)
+    last_by_subject: dict[tuple[str, ...], Signal] = field(default_factory=dict)
 
     @property
     def first(self) -> Signal:
@@ -82,6 +87,16 @@ class Finding:
             self.nodes.add(signal.node)
         if signal.rank is not None and len(self.by_rank) < MAX_KEPT_RANKS:
             self.by_rank.setdefault(signal.rank, signal)
+        if (about := subject(signal)) in self.last_by_subject or len(self.last_by_subject) < MAX_KEPT_RANKS:
+            self.last_by_subject[about] = signal
+
+    def is_over(self, recoveries: Sequence[tuple[Signal, Collection[str]]]) -> bool:
+        """Whether a line says soon after each of them that what it is about works again, and nothing is left of it."""
+        is_passing = may_pass(self.failure_class)
+        of_class = [line for line, classes in recoveries if is_passing and self.failure_class in classes]
+        return bool(of_class) and all(
+            any(answers(line, signal) for line in of_class) for signal in self.last_by_subject.values()
+        )
 
     def begin_attempt(self) -> None:
         """Move the signals so far to an earlier attempt."""
@@ -202,6 +217,7 @@ class Story:
     ended: list[EndedAttempt] = field(default_factory=list)
     progress_rules: set[str] = field(default_factory=set)
     bars: Bars = field(default_factory=Bars)
+    recoveries: deque[tuple[Signal, Collection[str]]] = field(default_factory=lambda: deque(maxlen=MAX_KEPT_RECOVERIES))
 
     def note(self, match: Match, rules: RuleSet) -> None:
         """Process a match. Pass those of a file in the order of its lines, the log itself first."""
@@ -216,6 +232,8 @@ class Story:
             self._note_unnamed(signal_of(rules, match))
         elif spec.role in FACT_ROLES:
             self._note_fact(match)
+            if spec.clears:
+                self.recoveries.append((signal_of(rules, match), spec.clears))
         elif spec.role != "harmless":
             self.note_signal(signal_of(rules, match))
 
@@ -250,11 +268,11 @@ class Story:
         return found.fields.get(name, "") if found else ""
 
     def failures(self) -> list[Finding]:
-        """Findings that report a failure, in the order of their first lines; advice does not.
+        """Findings that report a failure, in the order of their first lines; advice does not, nor what was over soon.
 
         A traceback whose exception is cut off counts only if nothing else failed.
         """
-        failures = self._failures()
+        failures = [finding for finding in self._failures() if not finding.is_over(self.recoveries)]
         strong = [finding for finding in failures if finding.count > finding.weak]
         return strong or failures
 

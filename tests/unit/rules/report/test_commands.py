@@ -85,7 +85,7 @@ def test_unknown_node_gets_no_command() -> None:
 def test_cleared_failure_takes_no_node_out_of_service() -> None:
     signal = a_signal("xid-79", 0, "node0003")
     state = a_state(signal)
-    state.clear(["xid-79"], "node0003", at(1))
+    state.clear(["xid-79"], a_signal("job-fact", 1, "node0003"))
     assert commands_of(state, signal, "drain-node", "") == ()
 
 
