@@ -12,6 +12,7 @@ import msgspec
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.ages import age_s
 from epicenter.ingest.parse.envelope import Parsed, is_envelope, may_state_time, parse, stated_time
 from epicenter.ingest.parse.times import is_end_of_second, time_of_clock
 from epicenter.rules.errors import RecordError
@@ -186,7 +187,20 @@ class LineTimes:
         timed = self._before(number) or self._at_head(number)
         if timed and (self._looks_far_back or timed.offset > offset - MAX_LOOKBACK_LINES):
             return timed.time_ns
-        return order_ns(offset) if self.batch.is_recording else self.batch.record(number).received_ns
+        if not self.batch.is_recording:
+            return self.batch.record(number).received_ns
+        return order_ns(offset if self._age_s(number) is None else self._offset_by_age[number])
+
+    def _age_s(self, number: int) -> int | None:
+        value = self.batch.values[number]
+        return None if is_envelope(value) else age_s(value.decode("utf-8", "replace"))
+
+    @cached_property
+    def _offset_by_age(self) -> dict[int, int]:
+        """The place in the order of lines for each line of a listing that states an age: the oldest comes first."""
+        aged = [(number, age) for number in range(len(self.batch)) if (age := self._age_s(number)) is not None]
+        oldest_first = sorted(aged, key=lambda line: -line[1])
+        return {old: self.batch.offsets[number] for (old, _), (number, _) in zip(oldest_first, aged, strict=True)}
 
     def _clock_ns(self, number: int, body: str, near_ns: int) -> int | None:
         """The time of a recorded line that begins with a clock alone; later clocks are compared with this one."""
