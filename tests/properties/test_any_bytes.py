@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.clean import clean
 from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.envelope import Parsed, parse
 from epicenter.ingest.parse.pieces import pieces_of
-from epicenter.ingest.batch.clean import clean
 from epicenter.ingest.parse.prefix import peel
 from epicenter.ingest.parse.prefix_patterns import SHAPES
 from epicenter.ingest.parse.times import time_at_head, time_from_field

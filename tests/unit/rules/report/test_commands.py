@@ -16,7 +16,7 @@ from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.steps import step_faults
 from epicenter.rules.report.commands import MAX_JOBS, commands_of
 from epicenter.rules.report.steps import filled_steps
-from tests.support.logs import at, the_rules
+from tests.support.logs import the_rules
 from tests.support.signals import a_signal
 
 HOSTILE = (
