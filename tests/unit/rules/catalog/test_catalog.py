@@ -5,19 +5,17 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.detect.signal import pci_address
-from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.packs.ruleset import Rule
 from epicenter.rules.packs.spec import is_named
-from epicenter.stream.rule_tools.examples import example_failures
+from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
 from tests.support.logs import a_scanner, batch, iso, the_rules
 
 RULES = [pytest.param(rule, id=rule.spec.id) for rule in the_rules().rules]
-PATTERNS = (*the_rules().expressions, *the_rules().expressions_beside)
 
 
 def test_every_example_matches_or_does_not_as_declared() -> None:
     """With Hyperscan; `make lint` also runs them with `re`, which takes ten times as long."""
-    assert example_failures(the_rules(), HyperscanScanner(PATTERNS)) == []
+    assert example_failures(the_rules(), AllPatterns(the_rules())) == []
 
 
 @pytest.mark.parametrize("rule", RULES)
