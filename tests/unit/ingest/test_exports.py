@@ -185,7 +185,7 @@ def test_a_shipper_s_record_in_an_event_with_its_group_has_the_record_s_text() -
 
 
 @pytest.mark.parametrize("name", ["_source", "attributes"])
-def test_the_record_of_a_search_is_in_a_field_of_its_own(name: str) -> None:
+def test_the_record_of_a_search_is_in_a_separate_field(name: str) -> None:
     hit = {"_index": "logs", name: {"message": 'say "so"', "timestamp": "2026-03-02T09:00:01Z", "host": "gpu017"}}
     value = orjson.dumps(hit)
     event = parse(record(value), "default").event

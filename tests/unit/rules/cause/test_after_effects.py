@@ -67,7 +67,7 @@ def primary(*texts: str) -> str | None:
 
 
 @pytest.mark.parametrize(("text", "failure_class"), ALONE.items())
-def test_an_after_effect_alone_is_evidence_of_its_own_class(text: str, failure_class: str) -> None:
+def test_an_after_effect_alone_is_evidence_of_a_class_apart(text: str, failure_class: str) -> None:
     assert primary(text) == failure_class
 
 
