@@ -16,8 +16,7 @@ import pytest
 from epicenter.sinks.clickhouse.client import Client, connect
 from tests.support.day import END, FAULTS, OFFENDER, START, WAITS, Day, ingest_day, write_day
 from tests.support.grafana import ALL, Query, View, expanded, queries_of, read_dashboards
-from tests.support.history import seed
-from tests.support.logs import the_rules
+from tests.support.history import COSTLY_RULE, seed
 
 pytestmark = pytest.mark.integration
 
@@ -281,7 +280,7 @@ def test_pipeline_counts_store_failures_losses_lag_and_rule_costs(stored: Stored
     assert rows_of(stored, "pipeline", "Lost for good", view) == [(6,)]
     assert rows_of(stored, "pipeline", "Lag [", view) == [(520,)]
     rules = {row[0]: row for row in rows_of(stored, "pipeline", "What rules cost", view)}
-    rule = rules[the_rules().rules[0].spec.id]
+    rule = rules[COSTLY_RULE]
     assert (rule[2] / rule[3], rule[2] / rule[4]) == (10, 50)
 
 

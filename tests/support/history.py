@@ -22,6 +22,8 @@ from tests.support.signals import a_match
 
 EVERY_S: Final = 300
 DAY_S: Final = 86_400
+COSTLY_RULE: Final = "absl.sigbus"
+"""No line of the simulation is a candidate of it."""
 
 
 def seed(client: Client) -> None:
@@ -65,7 +67,7 @@ def _samples_of_a_worker() -> list[Sample]:
 
 def _count(metrics: Metrics, has_faults: bool) -> None:
     metrics.record_scan("logs.raw/0", ScanResult(records=3000, matched=20, dead=1))
-    metrics.record_uses({the_rules().rules[0]: Use(1.0, candidates=50, hits=5, seconds=0.2, skipped=1)})
+    metrics.record_uses({the_rules().by_id[COSTLY_RULE]: Use(1.0, candidates=50, hits=5, seconds=0.2, skipped=1)})
     metrics.record_lag({"logs.raw/0": 500, "logs.raw/1": 20})
     metrics.record_newest_age("logs.raw/0", 1.5)
     if has_faults:
