@@ -22,7 +22,7 @@ from tests.support.signals import a_match
 
 EVERY_S: Final = 300
 DAY_S: Final = 86_400
-COSTLY_RULE: Final = "absl.sigbus"
+COSTLY_RULE: Final = "drbd.failed"
 """No line of the simulation is a candidate of it."""
 
 
