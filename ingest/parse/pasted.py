@@ -84,8 +84,12 @@ def _unescaped(text: str) -> Iterator[str]:
 
 def _cell(body: str) -> Iterator[str]:
     """The longest cell of a row of CSV: the rest says when and where."""
-    if '"' in body and "," in body and _CELLS.match(body):
+    if not ('"' in body and "," in body and _CELLS.match(body)):
+        return
+    try:
         cells = next(csv.reader([body]), [])
-        text = max(cells, key=len, default="")
-        if len(cells) > 1 and len(text) >= _MIN_TEXT:
-            yield text
+    except csv.Error:
+        return
+    text = max(cells, key=len, default="")
+    if len(cells) > 1 and len(text) >= _MIN_TEXT:
+        yield text

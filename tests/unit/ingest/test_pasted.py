@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epicenter.ingest.parse.pasted import undressed
 
@@ -43,3 +45,17 @@ def test_the_head_of_a_logging_library_stays(head: str) -> None:
 
 def test_quotes_in_a_cell_are_single_again() -> None:
     assert 'volume "hf-token" not found' in undressed('1772442001500,"volume ""hf-token"" not found"')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f'7,"lamp" oil\n{TEXT}', f'7,"{"x" * 200_000}",{TEXT}', f'7,"lamp" oil\r\n{TEXT}'],
+    ids=["a-line-break-outside-of-quotes", "a-huge-cell", "a-line-end-of-windows"],
+)
+def test_what_is_no_csv_after_all_has_no_cells(line: str) -> None:
+    assert list(undressed(line)) == []
+
+
+@given(st.text(alphabet=st.sampled_from("a1,\"'`\n\r\\ {}[]:=>-|/.")) | st.text())
+def test_any_text_can_be_undressed(line: str) -> None:
+    assert all(text != line for text in undressed(line))
