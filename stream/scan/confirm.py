@@ -105,8 +105,9 @@ class Confirmer:
         Raises:
             RecordError: the envelope's text field is not text.
         """
-        found = self._as_it_is(record, patterns)
-        return (self._may_be_pasted and not is_named(found[1]) and self._undressed(record, found[0])) or found
+        line, hits = self._as_it_is(record, patterns)
+        undressed_line = self._undressed(record, line) if self._may_be_pasted and not is_named(hits) else None
+        return undressed_line or (line, hits)
 
     def _undressed(self, record: RawRecord, line: Parsed) -> Confirmed | None:
         """The line with the hits that it has without some of its outer dresses; None if none of them helps."""
