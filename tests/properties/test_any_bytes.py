@@ -21,12 +21,13 @@ from epicenter.ingest.parse.prefix_patterns import SHAPES
 from epicenter.ingest.parse.times import time_at_head, time_from_field
 from epicenter.rules.errors import RecordError
 from epicenter.rules.match.compiled import prefilter
+from epicenter.rules.match.hyperscan import Scanner
 from epicenter.rules.match.reference import ReferenceScanner
 from epicenter.rules.model.records import Match, RawRecord
 from epicenter.rules.model.signals import QUIET_ROLES
-from epicenter.rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
+from epicenter.rules.packs.precedence import LineHit, first_outside, reports_failure, without_needless_fallbacks
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.stream.scan.prefilter import MARKS
+from epicenter.stream.scan.prefilter import MARKS, scanner_of
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import (
     LATER_NS,
@@ -201,6 +202,11 @@ def in_blocks(missed: set[tuple[int, str]], expected: set[tuple[int, str]]) -> s
     return {(offset, rule_id) for offset, rule_id in missed if offset >= min(blocks, default=offset + 1)}
 
 
+@cache
+def a_triage_scanner() -> Scanner:
+    return scanner_of(the_rules(), in_triage=True)
+
+
 @given(batches())
 @example(
     batch([b'{"message":"x', b"Traceback (most recent call last):", b"", b"Traceback (most recent", b" call last):"])
@@ -218,6 +224,18 @@ def test_hyperscan_finds_what_re_finds_line_by_line(given_batch: Batch) -> None:
     assert scanned == BatchScanner(rules_with_marks(), "default").scan(given_batch)
     found, expected = matched_rules(scanned), plainly(given_batch)
     assert found == expected - in_blocks(expected - found, expected)
+
+
+@given(batches())
+@example(batch([b'{"message":"7,\\"lamp\\" oil\\nRuntimeError: the lamp went out, cannot allocate memory"}']))
+def test_lines_that_may_be_pasted_keep_what_they_report_as_they_are(given_batch: Batch) -> None:
+    rules, scanner = the_rules(), a_triage_scanner()
+    as_written = BatchScanner(rules, "default", scanner, keep_all=True).scan(given_batch)
+    pasted = BatchScanner(rules, "default", scanner, keep_all=True, may_be_pasted=True).scan(given_batch)
+    specs = {(offset, name): rules.by_id[name].spec for offset, name in matched_rules(as_written)}
+    reported = {found for found, spec in specs.items() if reports_failure(spec.role) and not spec.fallback}
+    assert reported <= matched_rules(pasted)
+    assert as_written.dead_letters == pasted.dead_letters
 
 
 @given(st.lists(values(), min_size=1, max_size=12))
