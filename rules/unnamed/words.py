@@ -24,7 +24,8 @@ def in_any_case(words: str) -> str:
 class WordsIndex(Generic[RuleT]):
     """Finds the first of many expressions in a template, in any case.
 
-    Names of source files are no words; the parts of a name with underscores are.
+    Names of source files are no words; the parts of a name with underscores are. For one thread at a time: it owns a
+    scratch space.
     """
 
     def __init__(self, rows: Iterable[tuple[str, RuleT]]):
