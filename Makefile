@@ -8,8 +8,8 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: environment demo check test test-long lint style types rules cluster check-deploy audit sbom disaster diagnosis \
-  demo-faults first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-correlate bench-latency \
-  bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference \
+  demo-faults first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-shapes bench-correlate \
+  bench-latency bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference \
   screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
@@ -92,6 +92,10 @@ bench-versions: $(READY)
 # A 1 GB log compared with ripgrep, and with 50 to 5,000 patterns.
 bench-match: $(READY)
 	$(BIN)/python -m bench.match
+
+# Logs of unusual shapes compared with an even one: clocks that jump, 100,000 writers, storms, tracebacks, long lines.
+bench-shapes: $(READY)
+	$(BIN)/python -m bench.shapes
 
 # Signals through the engine on one core: rate, 16,384 timeouts at once, a day of 100,000 ranks.
 bench-correlate: $(READY)

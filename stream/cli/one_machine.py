@@ -49,7 +49,9 @@ def hostname() -> str:
 def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: bool, keep_all: bool) -> list[str]:
     """Print every match of finished files; return what could not be read."""
     rules = load(settings.rule_packs, settings.topology)
-    scanner = BlockBuffer(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
+    scanner = BlockBuffer(
+        BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings), finds_liveness=False)
+    )
     records = matches = harmless = unnamed = 0
     dead_letters: list[DeadLetter] = []
     sources = Sources(paths, host="", follow=False, stated=stated)

@@ -158,7 +158,7 @@ def judged(case: Case, rules: RuleSet, patterns: Scanner) -> tuple[set[str], str
     origin = Origin(job="" if is_system else case.id, is_system=is_system, log=case.id, head_time_ns=head_ns)
     received_ns = [CASE_TIME_NS] * count
     batch = Batch(case.id, values, [None] * count, received_ns, range(1, count + 1), True, True, origin, True)
-    scanner = BatchScanner(rules, "eval", patterns, keep_all=True, may_be_pasted=True)
+    scanner = BatchScanner(rules, "eval", patterns, keep_all=True, may_be_pasted=True, finds_liveness=False)
     sections = read_sections(
         [batch],
         scanner,

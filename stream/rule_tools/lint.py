@@ -76,7 +76,7 @@ def _vendor(rule: Rule) -> Iterator[str]:
 
 def _doubles(rules: RuleSet) -> Iterator[str]:
     """Lines that two rules claim: examples of one rule that another one matches too."""
-    scanner = BatchScanner(rules, "lint", keep_all=True)
+    scanner = BatchScanner(rules, "lint", keep_all=True, finds_liveness=False)
     for rule in rules.rules:
         for line in rule.spec.examples.matches if rule.spec.examples else ():
             for other in {match.rule: match for match in _matches(scanner, line)}.values():

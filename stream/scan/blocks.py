@@ -7,7 +7,7 @@ block reports each class once, and a fallback only when nothing else matched. Fi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from epicenter.ingest.parse.envelope import Parsed
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.precedence import LineHit, named_or_all, without_needless_fallbacks
 from epicenter.rules.packs.spec import Block
+from epicenter.stream.scan.batch_lines import BatchLines, speaker
 
 MAX_HEAD_LINES = 60
 MAX_TAIL_LINES = 60
@@ -29,9 +30,6 @@ _OPENS = rf'^(?:{re.escape(_OPENING)}|  File ")'
 """A new traceback, or what Python prints of a program that it can't parse."""
 
 _TIME = r"\d[\d:.,T/ -]{4,40}\d"
-
-LineAt = Callable[[int], Parsed | None]
-"""The record of that number as a line; None if it can't be read."""
 
 
 class RecordHits(msgspec.Struct):
@@ -81,12 +79,12 @@ def _timeless(head: str) -> str:
     return _compiled(_TIME).sub("", head)
 
 
-def join_blocks(hits_by_record: dict[int, RecordHits], line_at: LineAt, count: int, is_last: bool) -> int:
-    """Join the blocks among the records with hits in a batch of `count`, in place.
+def join_blocks(hits_by_record: dict[int, RecordHits], lines: BatchLines, is_last: bool) -> int:
+    """Join the blocks among the records with hits in a batch, in place.
 
     Returns the number of the first record of a block that continues beyond the batch. Records from there on wait for
-    the next batch, and so do earlier blocks that extend beyond that record. Returns `count` when there is none, or when
-    `is_last`.
+    the next batch, and so do earlier blocks that extend beyond that record. Returns the number of records when there is
+    none, or when `is_last`.
     """
     joined: set[int] = set()
     reach: list[tuple[int, int]] = []
@@ -94,13 +92,13 @@ def join_blocks(hits_by_record: dict[int, RecordHits], line_at: LineAt, count: i
         opener = next((hit for hit in hits_by_record[number].hits if hit.rule.spec.block), None)
         if opener is None or opener.rule.spec.block is None or number in joined:
             continue
-        extent = _extent(hits_by_record[number], opener.rule.spec.block, line_at, count)
+        extent = _extent(hits_by_record[number], opener.rule.spec.block, lines)
         if not (extent.is_complete or is_last):
             return _before_all_of(reach, number)
         joined.update(extent.numbers)
         reach.append((number, extent.numbers[-1]))
         _join([hits_by_record[inner] for inner in extent.numbers if inner in hits_by_record], opener, extent)
-    return count
+    return len(lines)
 
 
 def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
@@ -111,16 +109,13 @@ def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
     return end
 
 
-def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _Extent:
+def _extent(opening: RecordHits, block: Block, lines: BatchLines) -> _Extent:
     first = opening.number
     head = _Head.of(opening.parsed.body)
     extent = _Extent([first], [opening.parsed.event.text], [head.without(opening.parsed.body)])
     has_last = False
     farthest = first + block.most_lines * _SKIPPED_PER_LINE
-    for number in range(first + 1, min(count, farthest)):
-        line = line_at(number)
-        if line is None or speaker(line) != speaker(opening.parsed):
-            continue
+    for number, line in lines.following(first, speaker(opening.parsed), min(len(lines), farthest)):
         is_second = len(extent.numbers) == 1
         if is_second and block.only_if_next:
             head = _Head.of_both(opening.parsed.body, line.body, block.only_if_next)
@@ -139,7 +134,7 @@ def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _
             return extent
         if len(extent.numbers) >= block.most_lines:
             return extent if block.goes_on else _Extent([first], extent.lines[:1], extent.bodies[:1])
-    extent.is_complete = farthest <= count
+    extent.is_complete = farthest <= len(lines)
     return _trimmed(extent)
 
 
@@ -207,12 +202,6 @@ def with_short_lines(match: Match) -> Match:
     if all(len(line) <= MAX_LINE_CHARS for line in match.block):
         return match
     return msgspec.structs.replace(match, block=tuple(line[:MAX_LINE_CHARS] for line in match.block))
-
-
-def speaker(line: Parsed) -> tuple[str, str, str, str, int | None, str]:
-    """Who wrote the line: lines of one block have one writer."""
-    event = line.event
-    return event.node, event.source, event.pod, event.container, event.rank, line.speaker
 
 
 @cache

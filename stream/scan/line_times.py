@@ -10,14 +10,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.ages import age_s
-from epicenter.ingest.parse.envelope import Parsed, is_envelope, may_state_time, parse, stated_time
+from epicenter.ingest.parse.envelope import Parsed, is_envelope
 from epicenter.ingest.parse.times import is_end_of_second, time_of_clock
-from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent
 from epicenter.rules.model.times import END_NS, NS_PER_S, is_known, order_ns
+from epicenter.stream.scan.batch_lines import BatchLines
 
 MAX_LOOKBACK_LINES: Final = 200
 """A line gets the time of a line at most this far before it; in a recording that begins with times, of any line."""
@@ -51,20 +49,17 @@ class Timed(NamedTuple):
 
 
 class LineTimes:
-    """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once.
+    """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once."""
 
-    Each line is read once, however many look at it: `stated` has the times of those that were read.
-    """
-
-    def __init__(self, batch: Batch, timed: Timed | None, stated: dict[int, int | None] | None = None):
-        self.batch = batch
-        self._stated_ns_by_line = {} if stated is None else stated
+    def __init__(self, lines: BatchLines, timed: Timed | None):
+        self.lines, self.batch = lines, lines.batch
         self._at_start = self._timed = timed
         self._seen = 0
         self._believed_ns = timed.time_ns if timed else 0
         self._doubts_left = self._zone_doubts_left = MAX_DOUBTS
         self._next: tuple[int, Timed | None] = (-1, None)
-        self._looks_far_back = batch.is_recording and batch.origin is not None and batch.origin.head_time_ns is not None
+        origin = self.batch.origin
+        self._looks_far_back = self.batch.is_recording and origin is not None and origin.head_time_ns is not None
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
         """The line; without a believable time it gets that of the nearest timed line before it.
@@ -89,7 +84,7 @@ class LineTimes:
         parsed = self._in_zone_of_file(parsed, number)
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return parsed
-        return LineTimes(self.batch, self._at_start, self._stated_ns_by_line).with_time(parsed, number)
+        return LineTimes(self.lines, self._at_start).with_time(parsed, number)
 
     def _in_turn(self, parsed: Parsed, number: int) -> Parsed:
         """The line; one of a file that counts as the end of its second is no later than the next exact time there."""
@@ -104,11 +99,7 @@ class LineTimes:
 
     def upto(self, end: int) -> Timed | None:
         """The newest timed line before `end`, including earlier batches."""
-        return (
-            self._before(end)
-            if end >= self._seen
-            else LineTimes(self.batch, self._at_start, self._stated_ns_by_line)._before(end)
-        )
+        return self._before(end) if end >= self._seen else LineTimes(self.lines, self._at_start)._before(end)
 
     def latest_ns(self, number: int, event: LogEvent) -> int:
         """When an untimed line of a recording was written at the latest: at the next timed line's time.
@@ -126,7 +117,7 @@ class LineTimes:
         if event.has_own_time or not self.batch.is_recorded:
             return 0
         if self._next[0] <= number:
-            later = islice(self._may_be_timed, bisect_right(self._may_be_timed, number), None)
+            later = islice(self.lines.may_be_timed, bisect_right(self.lines.may_be_timed, number), None)
             timed_lines = ((other, timed) for other in later if (timed := self._timed_line(other)))
             self._next = next(timed_lines, (len(self.batch), None))
         timed = self._next[1]
@@ -174,13 +165,13 @@ class LineTimes:
         )
         if before is None or after is None or self._writer(before) == self._writer(after):
             return time_ns
-        agree = all(_hours_ahead(time_ns, self._stated_ns(other) or 0) == hours for other in (before, after))
+        agree = all(_hours_ahead(time_ns, self.lines.stated_ns(other) or 0) == hours for other in (before, after))
         return time_ns - hours * HOUR_NS if agree else time_ns
 
     def _nearest_of_another(self, number: int, numbers: Iterable[int]) -> int | None:
         """The nearest line with a time by another writer, among these."""
         writer = self._writer(number)
-        return next((other for other in numbers if self._stated_ns(other) and self._writer(other) != writer), None)
+        return next((other for other in numbers if self.lines.stated_ns(other) and self._writer(other) != writer), None)
 
     def _time_in_file(self, number: int) -> int:
         offset = self.batch.offsets[number]
@@ -240,16 +231,10 @@ class LineTimes:
 
     def _timed_line(self, number: int) -> Timed | None:
         """The line with its time, if it states one that can be right."""
-        stated_ns = self._stated_ns(number)
+        stated_ns = self.lines.stated_ns(number)
         if stated_ns is None or self.is_wild(number, time_ns := self._time_in_zone_of_file(number, stated_ns)):
             return None
         return Timed(self.batch.offsets[number], time_ns, self.batch.record(number).received_ns)
-
-    def _stated_ns(self, number: int) -> int | None:
-        if number not in self._stated_ns_by_line:
-            record = self.batch.record(number)
-            self._stated_ns_by_line[number] = stated_time(record) if may_state_time(record.value) else None
-        return self._stated_ns_by_line[number]
 
     def _end_of_search(self, number: int) -> int:
         return min(len(self.batch), number + MAX_LOOKBACK_LINES)
@@ -257,29 +242,20 @@ class LineTimes:
     def _median_of_writer(self, number: int, numbers: Iterable[int]) -> int | None:
         """The median time of the nearest lines of the same writer, among these."""
         writer = self._writer(number)
-        times = (self._stated_ns(other) for other in numbers if self._writer(other) == writer)
+        times = (self.lines.stated_ns(other) for other in numbers if self._writer(other) == writer)
         nearest = sorted(islice((time_ns for time_ns in times if time_ns is not None), NEIGHBOURS))
         return nearest[len(nearest) // 2] if nearest else None
 
     def _writer(self, number: int) -> tuple[str, str]:
-        try:
-            event = parse(self.batch.record(number), "").event
-        except RecordError:
-            return "", ""
-        return event.node, event.source
+        line = self.lines.at(number)
+        return (line.event.node, line.event.source) if line else ("", "")
 
     def _far_before(self, number: int) -> Iterator[int]:
         """The lines before this one that were not looked at yet and may state a time, the newest first."""
-        while self._seen < number and (place := bisect_left(self._may_be_timed, number)):
-            number = self._may_be_timed[place - 1]
+        while self._seen < number and (place := bisect_left(self.lines.may_be_timed, number)):
+            number = self.lines.may_be_timed[place - 1]
             if number >= self._seen:
                 yield number
-
-    @cached_property
-    def _may_be_timed(self) -> list[int]:
-        values = self.batch.values
-        lines = values.cut_up() if isinstance(values, TextLines) else values
-        return [number for number, line in enumerate(lines) if may_state_time(line)]
 
 
 def _hours_ahead(time_ns: int, other_ns: int) -> int:

@@ -132,7 +132,9 @@ class _BatchPass:
         """Read as many of the speaker's records as needed, always the very first one; return the clock of the last."""
         values, received_ns = self._batch.values, self._batch.received_ns
         clock = _clock(values[last], self._time_of(last), received_ns[last])
-        if first != last and not clock.fits(values[first], received_ns[first]):
+        if first == last:
+            return clock
+        if not clock.fits(values[first], received_ns[first]):
             self._fill_all(self._numbers(speaker))
         elif is_new:
             self._time_of(first)

@@ -11,7 +11,7 @@ import msgspec
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.records import Records
 from epicenter.ingest.batch.text import TextLines
-from epicenter.ingest.parse.envelope import Parsed, is_envelope, parse
+from epicenter.ingest.parse.envelope import is_envelope, parse
 from epicenter.ingest.parse.wrapped import unwrapped
 from epicenter.rules.detect.inputs import observed
 from epicenter.rules.errors import DeadLetterKind, RecordError
@@ -26,6 +26,7 @@ from epicenter.rules.packs.ruleset import COMPUTE_FIELDS, STEP_TIME_FIELD, WAIT_
 from epicenter.rules.packs.waits import stated_wait_ns
 from epicenter.rules.placement.banners import placements_of
 from epicenter.rules.redact.redactor import Redactor
+from epicenter.stream.scan.batch_lines import BatchLines
 from epicenter.stream.scan.blocks import RecordHits, join_blocks, with_short_lines
 from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
 from epicenter.stream.scan.heartbeats import Heartbeats
@@ -77,7 +78,7 @@ class BatchScanner:
 
     Rules see the whole line; a `redactor` removes secrets from their matches. State between batches: for a recorded
     source the newest line that states a time, and which writers were alive. `may_be_pasted`: lines may have passed
-    through a ticket or an export, which takes longer to read.
+    through a ticket or an export, which takes longer to read. `finds_liveness`: who was alive when is asked for.
     """
 
     def __init__(
@@ -89,8 +90,10 @@ class BatchScanner:
         rule_budget: RuleBudget | None = None,
         redactor: Redactor | None = None,
         may_be_pasted: bool = False,
+        finds_liveness: bool = True,
     ):
         self._may_be_pasted = may_be_pasted
+        self._finds_liveness = finds_liveness
         self._redactor = redactor
         self._rule_budget = rule_budget or RuleBudget()
         self._cluster = cluster
@@ -122,11 +125,12 @@ class BatchScanner:
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
         timed_before = self._timed_by_source.get(batch.source)
-        times = LineTimes(validated, timed_before)
+        lines = BatchLines(validated, self._cluster, invalid)
+        times = LineTimes(lines, timed_before)
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
         if self._may_be_pasted and batch.is_text:
             self._join_wrapped(times, hits_by_record)
-        end = join_blocks(hits_by_record, lambda number: self._line(validated, number, invalid), len(batch), is_last)
+        end = join_blocks(hits_by_record, lines, is_last)
         for number in prefiltered.suspicious:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault
@@ -135,8 +139,9 @@ class BatchScanner:
         with_hits = [record for number, record in sorted(hits_by_record.items()) if number < end]
         invalid = {number: fault for number, fault in invalid.items() if number < end}
         scanned, heartbeats = self._scanned(times, end, with_hits, invalid)
-        self._record_cut_lines(LineTimes(batch, timed_before), invalid, heartbeats)
-        self._record_liveness(LineTimes(batch, timed_before), end, invalid, prefiltered, scanned, heartbeats)
+        if self._finds_liveness:
+            self._record_cut_lines(LineTimes(lines, timed_before), invalid, heartbeats)
+            self._record_liveness(LineTimes(lines, timed_before), end, prefiltered, scanned, heartbeats)
         return self._finished(scanned, heartbeats, batch, invalid)
 
     def _hits_by_record(
@@ -183,12 +188,6 @@ class BatchScanner:
         is_named = any(hit.is_failure and not hit.rule.spec.fallback for hit in hits)
         return RecordHits(number, times.with_time(parsed, number), hits) if is_named else None
 
-    def _line(self, batch: Batch, number: int, invalid: Mapping[int, Fault]) -> Parsed | None:
-        try:
-            return None if number in invalid else parse(batch.record(number), self._cluster)
-        except RecordError:
-            return None
-
     def _scanned(
         self, times: LineTimes, end: int, with_hits: Sequence[RecordHits], invalid: Mapping[int, Fault]
     ) -> tuple[ScanResult, Heartbeats]:
@@ -230,7 +229,6 @@ class BatchScanner:
         self,
         times: LineTimes,
         end: int,
-        invalid: Mapping[int, Fault],
         prefiltered: Prefiltered,
         scanned: ScanResult,
         heartbeats: Heartbeats,
@@ -241,7 +239,7 @@ class BatchScanner:
         own_node = batch.origin is None or not batch.origin.hosts
 
         def time_of(number: int) -> int | None:
-            event = self._timed_event(times, number, invalid)
+            event = self._timed_event(times, number)
             if event is None:
                 return None
             scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
@@ -253,9 +251,9 @@ class BatchScanner:
 
         self._liveness.observe(batch, end, prefiltered.of_kernel, time_of)
 
-    def _timed_event(self, times: LineTimes, number: int, invalid: Mapping[int, Fault]) -> LogEvent | None:
+    def _timed_event(self, times: LineTimes, number: int) -> LogEvent | None:
         """The event of a record; None if nothing says when it happened."""
-        parsed = self._line(times.batch, number, invalid)
+        parsed = times.lines.at(number)
         is_recorded = times.batch.is_recorded
         if parsed is None or (is_recorded and not parsed.event.has_own_time):
             return None

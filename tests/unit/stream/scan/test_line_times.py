@@ -10,7 +10,8 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.envelope import may_state_time, parse, stated_time
 from epicenter.rules.model.records import Origin
-from epicenter.stream.scan import line_times
+from epicenter.stream.scan import batch_lines
+from epicenter.stream.scan.batch_lines import BatchLines
 from epicenter.stream.scan.line_times import MAX_LOOKBACK_LINES, LineTimes
 from tests.support.logs import START_NS, at, iso, record
 
@@ -26,7 +27,7 @@ def line_times_of(lines: Sequence[str], is_one_text: bool = False) -> tuple[Line
     count = len(values)
     origin = Origin(head_time_ns=START_NS)
     batch = Batch("a.log", given, [None] * count, [2 * START_NS] * count, range(count), True, True, origin, True)
-    return LineTimes(batch, None), batch
+    return LineTimes(BatchLines(batch, "", {}), None), batch
 
 
 def times_of(numbers: list[int], is_one_text: bool, lines: Sequence[str] = LINES) -> list[int]:
@@ -50,7 +51,7 @@ def test_an_untimed_line_comes_before_the_next_timed_one_however_far_on() -> Non
 
 def test_only_lines_that_may_state_a_time_are_parsed_while_looking_back(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
-    monkeypatch.setattr(line_times, "stated_time", lambda record: parsed.append(record) or stated_time(record))
+    monkeypatch.setattr(batch_lines, "stated_time", lambda record: parsed.append(record) or stated_time(record))
     times_of([4 * FAR - 1], is_one_text=True)
     assert [record.position.offset for record in parsed] == [2 * FAR]
 

@@ -18,7 +18,7 @@ from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.stream.scan import line_times
+from epicenter.stream.scan import batch_lines
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
@@ -504,7 +504,7 @@ def test_the_time_of_each_line_is_read_a_few_times_however_many_lines_lack_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read = list[int]()
-    monkeypatch.setattr(line_times, "stated_time", lambda record: read.append(record.position.offset))
-    monkeypatch.setattr(line_times, "may_state_time", lambda value: True)
+    monkeypatch.setattr(batch_lines, "stated_time", lambda record: read.append(record.position.offset))
+    monkeypatch.setattr(batch_lines, "may_state_time", lambda value: True)
     a_scanner().scan(Batch("raw/0", [b"ValueError: no batch"] * 300, [None] * 300, [LATER_NS] * 300, range(300), False))
     assert 0 < len(read) <= 3 * 300
