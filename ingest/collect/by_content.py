@@ -9,7 +9,7 @@ from typing import Final
 
 from epicenter.ingest.provenance.first_lines import head_time_ns
 from epicenter.ingest.provenance.journal_export import FIRST_FIELDS
-from epicenter.ingest.provenance.log_file import BLANKS, HEAD_BYTES, READ_FAULTS, fault_of
+from epicenter.ingest.provenance.log_file import BLANKS, HEAD_BYTES, fault_of
 
 LINES: Final = 2
 """So many first lines need a time: a document may mention one, and one line of JSON is no log."""
@@ -19,7 +19,7 @@ def begins_like_a_log(file: Path) -> bool:
     """Whether the first lines state a time each. A file that grows is looked at again while it is short."""
     try:
         return _begins_like_a_log(file, min(file.stat().st_size, HEAD_BYTES))
-    except READ_FAULTS:
+    except OSError:
         return False
 
 

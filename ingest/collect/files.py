@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from gzip import GzipFile
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +19,10 @@ from epicenter.ingest.parse.envelope import stated_cluster
 from epicenter.ingest.provenance.clocks import Clock, clock_of
 from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
-from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, is_converted, open_log, read_fault
+from epicenter.ingest.provenance.log_file import is_converted, open_log, read_fault
 from epicenter.ingest.provenance.log_names import PACKED, ROTATION
 from epicenter.ingest.provenance.namesakes import Uptime, uptimes
+from epicenter.ingest.provenance.packed import Unpacked
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
@@ -36,6 +37,9 @@ LOG_SUFFIXES: Final = (
 )
 _PACKED = re.compile(f"{PACKED}$")
 _ROTATED = re.compile(f"{ROTATION}$")
+MAX_NUMBER_DIGITS: Final = 6
+"""A rotation with more digits is a date, in which later ones are newer."""
+
 _OUTPUT_OF_PBS = re.compile(r"\.(?:po|pe|o|e)\d{1,10}(?:[.-]\d{1,6})?$")
 """What PBS and Grid Engine append to a job's name: `llama.o7877`."""
 
@@ -46,18 +50,25 @@ def log_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -
 
 
 def files_in(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Path]:
-    """All files below a folder but hidden ones, in order, broken links too."""
+    """All files below a folder but hidden ones, in order, rotated ones oldest first, broken links too."""
     walked = os.walk(folder, onerror=on_error)
-    files = sorted(Path(at, name) for at, _, names in walked for name in names if not name.startswith("."))
+    files = sorted(
+        (Path(at, name) for at, _, names in walked for name in names if not name.startswith(".")), key=_oldest_first
+    )
     return (file for file in files if file.is_file() or (file.is_symlink() and not file.exists()))
 
 
 def is_log(name: str) -> bool:
     """Whether a file's name is that of a log: `a.log`, `syslog`, `a.log.1`, `messages-20260301.gz`, `llama.o7877`."""
-    unpacked = _PACKED.sub("", name)
+    unpacked = unpacked_name(name)
     original = _ROTATED.sub("", unpacked)
     is_bare = Path(original).suffix == "" and (unpacked == name or original != unpacked)
     return Path(original).suffix in LOG_SUFFIXES or is_bare or bool(_OUTPUT_OF_PBS.search(unpacked))
+
+
+def unpacked_name(name: str) -> str:
+    """The name without the ending of a packed file."""
+    return _PACKED.sub("", name)
 
 
 def is_packed(file: Path) -> bool:
@@ -67,7 +78,15 @@ def is_packed(file: Path) -> bool:
 
 def unrotated(file: Path) -> Path:
     """The file whose older lines are here: `a.log` for `a.log.1` and `a.log.2.gz`; any other file is itself."""
-    return file.with_name(_ROTATED.sub("", _PACKED.sub("", file.name)))
+    return file.with_name(_ROTATED.sub("", unpacked_name(file.name)))
+
+
+def _oldest_first(file: Path) -> tuple[Path, bool, int, Path]:
+    """A key that puts `a.log.10.gz`, `a.log.2`, `a.log-20260301`, `a.log` in this order."""
+    rotation = _ROTATED.search(unpacked_name(file.name))
+    number = rotation[0][1:].replace("-", "") if rotation else "0"
+    is_date = len(number) > MAX_NUMBER_DIGITS
+    return unrotated(file), not rotation, int(number.ljust(14, "0")) if is_date else -int(number), file
 
 
 class FileSource:
@@ -183,15 +202,15 @@ class FileSource:
         try:
             chunk = self._file.read1(READ_BYTES)
             self._inspect_head(chunk, now_ns)
-        except READ_FAULTS as error:
+        except OSError as error:
             self.fault = f"{self.name}: {read_fault(error)}: only the lines before that were read"
             return b""
         return chunk
 
-    def _open(self) -> LogFile:
+    def _open(self) -> BufferedReader:
         file = open_log(self._path)
         if self._follow and is_converted(file):
-            what = "packed with gzip" if isinstance(file, GzipFile) else "a journal's export"
+            what = f"packed with {file.packed_with}" if isinstance(file, Unpacked) else "a journal's export"
             raise InputError(f"{self._path}: {what}, so it can't grow: read it with --once")
         self._found_bytes = os.fstat(file.fileno()).st_size
         return file

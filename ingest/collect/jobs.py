@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from epicenter.ingest.collect.files import log_files, unrotated
+from epicenter.ingest.collect.files import log_files, unpacked_name, unrotated
 from epicenter.ingest.provenance.log_names import LogName
 from epicenter.ingest.provenance.path import NAMED, slurm_id_in
 from epicenter.rules.errors import InputError
@@ -99,7 +99,7 @@ def _jobs_at(argument: str, outputs: Path, log_names: tuple[LogName, ...]) -> li
 def _jobs_in(folder: Path) -> Iterator[JobLogs]:
     """Every job in a folder of jobs, by name; none if it is not such a folder."""
     folders = {path.name: _of_folder(path, str(path)) for path in folder.iterdir() if is_job(path)}
-    logs = [file for file in folder.iterdir() if file.name.removesuffix(".gz").endswith(_LOGS) and file.is_file()]
+    logs = [file for file in folder.iterdir() if unpacked_name(file.name).endswith(_LOGS) and file.is_file()]
     alone = {log.stem: _of_log(log, str(log)) for log in logs if NAMED.match(log.name) or folders}
     for _, job in sorted((alone | folders).items()):
         yield job

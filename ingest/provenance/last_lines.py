@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from epicenter.ingest.provenance.log_file import READ_FAULTS, LogFile, is_converted, open_log, read_fault
+from epicenter.ingest.provenance.log_file import is_converted, open_log, read_fault
 from epicenter.rules.errors import InputError
 
 TAIL_BYTES: Final = 16 << 10
@@ -34,15 +35,15 @@ def _tail(file: Path) -> bytes:
         raise InputError(f"{file}: {read_fault(error)}") from error
 
 
-def _seek_tail(opened: LogFile) -> bytes:
+def _seek_tail(opened: BufferedReader) -> bytes:
     opened.seek(max(0, os.fstat(opened.fileno()).st_size - TAIL_BYTES))
     return opened.read(TAIL_BYTES)
 
 
-def _converted_tail(opened: LogFile) -> bytes:
+def _converted_tail(opened: BufferedReader) -> bytes:
     """Of a compressed file that is damaged, the last bytes before the damage."""
     tail = b""
-    with suppress(*READ_FAULTS):
+    with suppress(OSError):
         while chunk := opened.read1(CHUNK_BYTES):
             tail = (tail + chunk)[-TAIL_BYTES:]
     return tail

@@ -1,30 +1,20 @@
-"""Opening a log file: text, that gzip compressed, or a journal's export. Anything else is refused with a sentence."""
+"""Opening a log file: text, packed or not, or a journal's export. Anything else is refused with a sentence."""
 
 from __future__ import annotations
 
 import os
 import re
-import zlib
-from gzip import GzipFile
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
 from epicenter.ingest.provenance.journal_export import FIRST_FIELDS, JournalExport
+from epicenter.ingest.provenance.packed import DECOMPRESSORS, Unpacked, unpacked
 from epicenter.rules.errors import InputError
 
 HEAD_BYTES: Final = 8 << 10
 MAX_CONTROL_SHARE: Final = 0.1
-READ_FAULTS: Final = (OSError, EOFError, zlib.error)
-"""What reading a file may raise; the last two come from a compressed one that is cut off or damaged."""
-
-LogFile = BufferedReader | GzipFile
-_GZIP: Final = b"\x1f\x8b"
-_PACKED: Final = {
-    _GZIP: "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\xfd7zXZ": "xz",
-    b"BZh": "bzip2",
+_PACKED: Final = {magic: name for magic, (name, _) in DECOMPRESSORS.items()} | {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
     b"\x04\x22\x4d\x18": "lz4",
@@ -55,13 +45,13 @@ def _first_bytes(file: Path) -> bytes:
             while chunk := opened.read1(HEAD_BYTES):
                 if text := chunk.lstrip(BLANKS):
                     return text
-    except READ_FAULTS as error:
+    except OSError as error:
         raise InputError(f"{file}: {read_fault(error)}") from error
     return b""
 
 
-def open_log(file: Path) -> LogFile:
-    """The text of a log file, unpacked as it is read if gzip compressed it; a journal's export as lines of JSON.
+def open_log(file: Path) -> BufferedReader:
+    """The text of a log file, unpacked as it is read if it is packed; a journal's export as lines of JSON.
 
     Raises:
         InputError: it can't be opened.
@@ -71,28 +61,27 @@ def open_log(file: Path) -> LogFile:
     if file.exists() and not file.is_file() and not file.is_dir():
         raise InputError(f"{file}: not a regular file: pipe it in, with - as PATH")
     try:
-        opened = file.open("rb")
-        head = opened.peek(HEAD_BYTES)
-        if not head.startswith(_GZIP):
-            return JournalExport(opened) if head.startswith(FIRST_FIELDS) else opened
-        opened.close()
-        return GzipFile(file)
+        text = unpacked(file.open("rb"))
+        return JournalExport(text) if text.peek(HEAD_BYTES).startswith(FIRST_FIELDS) else text
     except OSError as error:
         raise InputError(f"{file}: {read_fault(error)}") from error
 
 
-def is_converted(file: LogFile) -> bool:
+def is_converted(file: BufferedReader) -> bool:
     """Whether its text is another than the bytes of the file."""
-    return isinstance(file, GzipFile | JournalExport)
+    return isinstance(file, Unpacked | JournalExport)
 
 
-def read_fault(error: BaseException) -> str:
+def read_bytes(file: BufferedReader) -> int:
+    """How much of the file on disk was read, of a packed one in its packed size."""
+    return os.lseek(file.fileno(), 0, os.SEEK_CUR)
+
+
+def read_fault(error: OSError) -> str:
     """Why reading a file failed, in words."""
     if isinstance(error, FileNotFoundError):
         return "no such file or folder"
-    if isinstance(error, OSError) and error.errno:
-        return f"can't be read: {os.strerror(error.errno)}"
-    return "packed with gzip, and cut off or damaged"
+    return f"can't be read: {os.strerror(error.errno)}" if error.errno else str(error)
 
 
 def fault_of(head: bytes) -> str:

@@ -9,7 +9,7 @@ import click
 import yaml
 
 from epicenter.ingest.parse.prefix import peel
-from epicenter.ingest.provenance.log_file import READ_FAULTS, open_log, read_fault
+from epicenter.ingest.provenance.log_file import open_log, read_fault
 from epicenter.rules.errors import InputError
 from epicenter.rules.importing.from_line import drafted
 
@@ -46,5 +46,5 @@ def _lines(file: Path) -> Iterator[str]:
         with open_log(file) as opened:
             for line in opened:
                 yield line.decode("utf-8", "replace").rstrip("\r\n")[:_MAX_LINE_CHARS]
-    except READ_FAULTS as error:
+    except OSError as error:
         raise InputError(f"{file}: {read_fault(error)}") from error

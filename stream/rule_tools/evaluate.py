@@ -17,7 +17,7 @@ import orjson
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.provenance.first_lines import head_time_ns
-from epicenter.ingest.provenance.log_file import READ_FAULTS, check_is_log, open_log, read_fault
+from epicenter.ingest.provenance.log_file import check_is_log, open_log, read_fault
 from epicenter.rules.errors import InputError
 from epicenter.rules.match.hyperscan import Scanner
 from epicenter.rules.model.records import Origin
@@ -139,7 +139,7 @@ def read_cases(file: Path) -> list[Case]:
     try:
         with open_log(file) as opened:
             lines = opened.read().splitlines()
-    except READ_FAULTS as error:
+    except OSError as error:
         raise InputError(f"{file}: {read_fault(error)}") from error
     cases = []
     for number, line in enumerate(lines, 1):

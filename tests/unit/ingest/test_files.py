@@ -231,7 +231,7 @@ def test_a_recorded_folder_is_read_with_its_rotated_files(tmp_path: Path) -> Non
     for name in ("a.log", "a.log.1", "a.log.2", "b.log.1"):
         (tmp_path / name).write_text(name)
     found = Sources([str(tmp_path)], "n1", follow=False)
-    assert names(found) == ["a.log", "a.log.1", "a.log.2", "b.log.1"]
+    assert names(found) == ["a.log.2", "a.log.1", "a.log", "b.log.1"]
     found.close()
 
 
@@ -342,6 +342,14 @@ def test_all_missing_files_are_reported_at_once(tmp_path: Path) -> None:
     assert str(refused.value).splitlines() == [f"{tmp_path}/{name}: no such file or folder" for name in "ab"]
 
 
+def test_rotated_logs_of_a_folder_come_oldest_first_packed_or_not(tmp_path: Path) -> None:
+    names = ["a.log.10.gz", "a.log.9.zst", "a.log.2", "a.log.1", "a.log", "b-20260301.xz", "b-20260308", "b"]
+    names += ["b.log-20260308", "b.log-20260308-120000.bz2", "b.log"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"a\n")
+    assert [file.name for file in log_files(tmp_path)] == names
+
+
 def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{tmp_path}: can't be read: Is a directory"):
         FileSource(tmp_path, "n1", follow=False)
@@ -403,8 +411,8 @@ UNREADABLE = {
     "empty-folder": ({}, ["{}: no log in this folder"]),
     "empty-files": ({"a.log": b"", "b.log": b"\n"}, ["{}: empty: none of its 2 logs has a line"]),
     "one-is-packed": (
-        {"a.log": b"a\n", "a.log.2.xz": b"\xfd7zXZ\0"},
-        ["{}/a.log.2.xz: packed with xz: unpack it first"],
+        {"a.log": b"a\n", "a.log.2.zip": b"PK\x03\x04"},
+        ["{}/a.log.2.zip: packed with zip: unpack it first"],
     ),
     "one-is-binary": (
         {"a.log": b"a\n", "b.log": b"\0\1\2x" * 9},
