@@ -27,6 +27,11 @@ def begins_like_a_log(file: Path) -> bool:
 def _begins_like_a_log(file: Path, known_bytes: int) -> bool:
     with file.open("rb") as opened:
         head, written_ns = opened.read(known_bytes), os.fstat(opened.fileno()).st_mtime_ns
+    return is_head_of_log(head, written_ns)
+
+
+def is_head_of_log(head: bytes, written_ns: int = 0) -> bool:
+    """Whether the first lines state a time each; `written_ns` is near it."""
     if head.startswith(FIRST_FIELDS):
         return True
     lines = head.lstrip(BLANKS).splitlines()[:LINES]

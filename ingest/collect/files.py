@@ -19,7 +19,7 @@ from epicenter.ingest.parse.envelope import stated_cluster
 from epicenter.ingest.provenance.clocks import Clock, clock_of
 from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
-from epicenter.ingest.provenance.log_file import is_converted, open_log, read_fault
+from epicenter.ingest.provenance.log_file import is_converted, open_log, read_bytes, read_fault
 from epicenter.ingest.provenance.log_names import PACKED, ROTATION
 from epicenter.ingest.provenance.namesakes import Uptime, uptimes
 from epicenter.ingest.provenance.packed import Unpacked
@@ -102,7 +102,7 @@ class FileSource:
     """
 
     def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None, stated: Stated = NOTHING):
-        self.name = str(path)
+        self.name = stated.shown(str(path))
         self.has_ended = False
         self.fault = ""
         self._path = path
@@ -114,7 +114,8 @@ class FileSource:
         self.cluster_beside = ""
         self.day_first_beside: bool | None = None
         self.zone = stated.zone
-        self.by_path = origin_of(path, root or path, stated.log_names)
+        by_path = origin_of(path, root or path, stated.log_names)
+        self.by_path = msgspec.structs.replace(by_path, log=self.name)
         self._origin, self._inspected_bytes = self.by_path, -1
         self._file = self._open()
 
@@ -160,6 +161,14 @@ class FileSource:
             return set()
         head = os.pread(self._file.fileno(), HEAD_BYTES, 0).split(b"\n")[:MAX_INSPECTED]
         return set(filter(None, map(stated_cluster, head)))
+
+    def size_bytes(self) -> int:
+        """The size of the file on disk."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def read_bytes(self) -> int:
+        """How much of it was read."""
+        return read_bytes(self._file)
 
     def close(self) -> None:
         """Close the file."""

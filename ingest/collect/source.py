@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from time import sleep, time_ns
 from typing import Final, Protocol
@@ -55,6 +56,7 @@ class Sources:
         self._stated = stated
         self._host = host
         self._follow = follow
+        self._of_archives = list(dict.fromkeys(chain.from_iterable(map(stated.faults_at, paths))))
         self._folders = [Path(path) for path in paths if path != "-" and Path(path).is_dir()]
         self._by_name: dict[str, Source] = {}
         self._faults: dict[str, str] = {}
@@ -74,7 +76,7 @@ class Sources:
         self.open_new_files()
         if (follow and refused) or not (follow or self._by_name):
             self.close()
-            raise InputError("\n".join(refused if follow else self._faults.values()))
+            raise InputError("\n".join(map(stated.shown, refused) if follow else self.faults()))
 
     def all(self) -> list[Source]:
         """Every source, in the order in which they were found."""
@@ -82,12 +84,23 @@ class Sources:
 
     def faults(self) -> list[str]:
         """What could not be read so far, and why: a sentence each."""
-        return [*self._faults.values(), *(source.fault for source in self.all() if source.fault)]
+        found = [*self._faults.values(), *(source.fault for source in self.all() if source.fault)]
+        return [*self._of_archives, *map(self._stated.shown, found)]
+
+    def size_bytes(self) -> int | None:
+        """The size of all files on disk; None if not all sources are files."""
+        sizes = [source.size_bytes() for source in self.all() if isinstance(source, FileSource)]
+        return sum(sizes) if len(sizes) == len(self._by_name) else None
+
+    def read_bytes(self, name: str) -> int:
+        """How much of the file was read, of a packed one in its packed size; 0 if the source is none."""
+        source = self._by_name[name]
+        return source.read_bytes() if isinstance(source, FileSource) else 0
 
     def left_out(self) -> list[Path]:
         """The files in the folders that are not read, because they are no logs by their names and first lines."""
         files = (file for folder in self._folders for file in files_in(folder))
-        return [file for file in files if not (str(file) in self._by_name or str(file) in self._faults)]
+        return [file for file in files if not (self._name(file) in self._by_name or str(file) in self._faults)]
 
     def shown_zones(self) -> dict[str, int]:
         """The zones of times that name none where the files show another one than is stated, each with its files."""
@@ -99,7 +112,7 @@ class Sources:
         for folder in self._folders:
             files = [file for file in log_files(folder, self._note_error) if not self._is_history(file)]
             for file in files:
-                if str(file) not in self._by_name:
+                if self._name(file) not in self._by_name:
                     self._try_to_open(file, folder)
             if not self._follow:
                 self._check_folder(folder, files)
@@ -147,7 +160,7 @@ class Sources:
         if not self._follow:
             return False
         original = unrotated(file)
-        return is_packed(file) or (original != file and (str(original) in self._by_name or original.exists()))
+        return is_packed(file) or (original != file and (self._name(original) in self._by_name or original.exists()))
 
     def _try_to_open(self, file: Path, folder: Path | None) -> None:
         """Open a file that the user named, or that is in a folder. If it can't be read, remember why."""
@@ -173,7 +186,10 @@ class Sources:
         elif not faulty and not any(map(check_is_log, files)):
             self._faults[str(folder)] = f"{folder}: empty: none of its {len(files)} logs has a line"
             for file in files:
-                self._by_name.pop(str(file)).close()
+                self._by_name.pop(self._name(file)).close()
+
+    def _name(self, file: Path) -> str:
+        return self._stated.shown(str(file))
 
     def _note_error(self, error: OSError) -> None:
         self._faults[str(error.filename)] = f"{error.filename}: {read_fault(error)}"

@@ -173,9 +173,10 @@ class _Frames(RawIOBase):
     def _unpacked(self, most_bytes: int) -> bytes:
         part = b""
         while not part and not (self._frame.eof and self._was_last_frame()):
-            packed = self._next_packed() if self._frame.needs_input else b""
+            is_hungry = self._frame.needs_input
+            packed = self._next_packed() if is_hungry else b""
             part = self._frame.decompress(packed, most_bytes)
-            if not (part or packed or self._frame.eof):
+            if is_hungry and not (part or packed or self._frame.eof):
                 raise EOFError
         return part
 

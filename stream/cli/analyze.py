@@ -24,6 +24,7 @@ from epicenter.stream.cli.options import (
     end_with,
     settings_of,
     stated_of,
+    unpacked,
 )
 
 PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -39,14 +40,15 @@ PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @TIME_ZONE
 @click.option("--all", "keep_all", is_flag=True, help="Print harmless and progress lines too.")
 def match(paths: tuple[str, ...], as_json: bool, node: str, job: str, keep_all: bool, **options: Any) -> None:
-    """Print every line that matches a rule. Reads plain log files and JSONL envelopes.
+    """Print every line that matches a rule. Reads plain log files and JSONL envelopes, packed or in archives too.
 
     Example: epicenter match --json outputs/7877.log
     """
     from epicenter.stream.cli.one_machine import match_files
 
     settings = settings_of(**options)
-    end_with(match_files(settings, list(paths), stated_of(settings, node, job), as_json, keep_all))
+    with unpacked(paths) as (read, archives):
+        end_with(match_files(settings, read, stated_of(settings, node, job, archives), as_json, keep_all))
 
 
 @click.command()
@@ -79,9 +81,10 @@ def triage(
     from epicenter.stream.cli.triage import triage_paths
 
     settings = settings_of(**options)
-    stated = stated_of(settings, node, job)
-    if triage_paths(settings, list(paths), outputs, stated, now, job_state, as_json, is_full):
-        sys.exit(EXIT_NO_INPUT)
+    with unpacked(paths) as (read, archives):
+        stated = stated_of(settings, node, job, archives)
+        if triage_paths(settings, read, outputs, stated, now, job_state, as_json, is_full):
+            sys.exit(EXIT_NO_INPUT)
 
 
 @click.command("eval")
@@ -120,4 +123,5 @@ def replay(paths: tuple[str, ...], as_json: bool, is_full: bool, node: str, job:
     from epicenter.stream.cli.one_machine import replay_files
 
     settings = settings_of(**options)
-    end_with(replay_files(settings, list(paths), stated_of(settings, node, job), as_json, is_full))
+    with unpacked(paths) as (read, archives):
+        end_with(replay_files(settings, read, stated_of(settings, node, job, archives), as_json, is_full))

@@ -29,6 +29,7 @@ from epicenter.stream.cli.options import (
     end_with,
     long_running_settings,
     stated_of,
+    unpacked,
     writing,
 )
 
@@ -88,7 +89,9 @@ def run(paths: tuple[str, ...], as_json: bool, is_full: bool, once: bool, node: 
     from epicenter.stream.cli.one_machine import run_embedded
 
     settings = long_running_settings(**options)
-    end_with(run_embedded(settings, list(paths), stated_of(settings, node, job), as_json, is_full, once))
+    with unpacked(paths if once else ()) as (read, archives):
+        stated = stated_of(settings, node, job, archives)
+        end_with(run_embedded(settings, read if once else list(paths), stated, as_json, is_full, once))
 
 
 @click.command()

@@ -55,7 +55,7 @@ def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: b
     records = matches = harmless = unnamed = 0
     dead_letters: list[DeadLetter] = []
     sources = Sources(paths, host="", follow=False, stated=stated)
-    for scanned in scanner.scan_all(watched(read_to_the_end(sources), paths)):
+    for scanned in scanner.scan_all(watched(read_to_the_end(sources), sources)):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
         for found in sorted(scanned.matches, key=lambda match: (match.event.position, match.rule)):
@@ -77,7 +77,7 @@ def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: 
     rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
     pipeline = Pipeline(rules, settings.cluster, settings.allowed_lateness_ns, redactor=redactor)
     sources = Sources(paths, host="", follow=False, stated=stated)
-    with reading(paths) as on_batch:
+    with reading(sources) as on_batch:
         incidents = replay(pipeline, sources, on_batch)
     for number, incident in enumerate(incidents):
         if number and not as_json:
@@ -134,7 +134,7 @@ def run_embedded(
         print_message(f"no log in {', '.join(paths)} yet: waiting for one")
     reader = LocalRunner(settings, rules, sources, Announcer(as_json, is_full), print_message)
     if once:
-        with reading(paths) as reader.on_batch:
+        with reading(sources) as reader.on_batch:
             run_until_signal(reader.once())
     else:
         asyncio.run(_until_stopped(reader))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from epicenter.rules.errors import ConfigError, PipelineError, TransientError
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 
 if TYPE_CHECKING:
-    from epicenter.ingest.provenance.stated import Stated
+    from epicenter.ingest.provenance.stated import Archive, Stated
     from epicenter.stream.settings import Settings
 
 EXIT_PROBLEMS: Final = 1
@@ -136,12 +137,26 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **opti
     return settings
 
 
-def stated_of(settings: Settings, node: str, job: str) -> Stated:
+def stated_of(settings: Settings, node: str, job: str, archives: tuple[Archive, ...] = ()) -> Stated:
     """What the user says about the lines of logs, by options and settings."""
     from epicenter.ingest.provenance.log_names import LogName
     from epicenter.ingest.provenance.stated import Stated
 
-    return Stated(node, job, settings.time_zone, tuple(map(LogName.of, settings.log_names)))
+    return Stated(node, job, settings.time_zone, tuple(map(LogName.of, settings.log_names)), archives)
+
+
+@contextmanager
+def unpacked(paths: Sequence[str]) -> Iterator[tuple[list[str], tuple[Archive, ...]]]:
+    """The paths with a folder in place of each archive, until the end of the block or a SIGTERM."""
+    from epicenter.ingest.collect.archives import unpacked_archives
+    from epicenter.stream.cli.text.terminal import unpacking
+
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        with unpacked_archives(paths, unpacking) as found:
+            yield found
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def long_running_settings(**options: Any) -> Settings:

@@ -34,11 +34,11 @@ from epicenter.stream.triage.reading import Section, read_sections
 
 STDIN: Final = "-"
 
-Watch = Callable[[Iterable[Batch], Iterable[str]], Iterable[Batch]]
-"""Passes on the batches of these paths, and may show how far the reading is."""
+Watch = Callable[[Iterable[Batch], Sources], Iterable[Batch]]
+"""Passes on the batches of these sources, and may show how far the reading is."""
 
 
-def unwatched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterable[Batch]:
+def unwatched(batches: Iterable[Batch], sources: Sources) -> Iterable[Batch]:
     """The same batches."""
     return batches
 
@@ -73,6 +73,28 @@ class JobReader:
         found = (triage(story, incidents, self._rules, circumstances) for story, incidents in sections)
         return list(map(_with_valid_names, found))
 
+    def readable(self, job: JobLogs, unread: list[str]) -> JobLogs:
+        """The job without its empty files and those that are no logs, which are added to `unread`.
+
+        Raises:
+            InputError: its log is one of them, or all files are.
+        """
+        if job.name == STDIN:
+            return job
+        files, faults = [], {}
+        for file in job.files:
+            try:
+                files += [file] * check_is_log(file)
+            except InputError as error:
+                faults[file] = self.stated.shown(str(error))
+        own = job.files if job.is_plain_folder else job.files[:1]
+        if not {*own} & {*files}:
+            raise InputError(
+                next((faults[file] for file in own if file in faults), f"{own[0]}: empty: no line to read")
+            )
+        unread += faults.values()
+        return replace(job, files=tuple(files))
+
     def sections(self, job: JobLogs, circumstances: Circumstances, unread: list[str]) -> list[Section]:
         """As `read_sections`, for these files."""
         scanner = BatchScanner(
@@ -97,19 +119,22 @@ class JobReader:
         """An empty story of the job with this name in the engine."""
         is_piped = job.name == STDIN
         story = Story(
-            path=_shown(job.name),
+            path=self._shown(job.name),
             job=_shown(name) if is_named_job(name) else "",
             jobs=frozenset({name} - {NODES}),
-            files=("stdin",) if is_piped else tuple(map(str, job.files)),
+            files=("stdin",) if is_piped else tuple(self.stated.shown(str(file)) for file in job.files),
             is_folder=job.is_plain_folder,
             slurm_id=job.slurm_id,
-            folder=_shown(str(job.folder or "")),
-            artifacts=tuple(map(_shown, job.artifacts)),
+            folder=self._shown(str(job.folder or "")),
+            artifacts=tuple(map(self._shown, job.artifacts)),
         )
         if not is_piped and not job.is_plain_folder:
             tail, story.is_cut_off = last_lines(job.files[0])
             story.tail = tuple(text_without_secrets(self._redactor, line) for line in tail)
         return story
+
+    def _shown(self, path: str) -> str:
+        return _shown(self.stated.shown(path))
 
     def _batches(self, job: JobLogs, unread: list[str]) -> Iterator[Batch]:
         """All batches of the job's files."""
@@ -124,7 +149,7 @@ class JobReader:
         A line that names no host has none: the host of the person who reads the log does not matter.
         """
         with closing(Sources([path], host="", follow=False, stated=self.stated)) as sources:
-            yield from self._watch(read_to_the_end(sources), [path])
+            yield from self._watch(read_to_the_end(sources), sources)
             faults = sources.faults()
         if path == STDIN and faults:
             raise InputError(*faults)
@@ -138,34 +163,13 @@ def reports_at(
     try:
         jobs = jobs_at(path, outputs, reader.stated.log_names)
     except InputError as error:
-        unread.append(str(error))
+        unread += [*reader.stated.faults_at(path), reader.stated.shown(str(error))]
         return
     for job in jobs:
         try:
-            yield from reader.reports(_readable(job, unread), circumstances, unread)
+            yield from reader.reports(reader.readable(job, unread), circumstances, unread)
         except InputError as error:
-            unread.append(str(error))
-
-
-def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
-    """The job without its empty files and those that are no logs, which are added to `unread`.
-
-    Raises:
-        InputError: its log is one of them, or all files are.
-    """
-    if job.name == STDIN:
-        return job
-    files, faults = [], {}
-    for file in job.files:
-        try:
-            files += [file] * check_is_log(file)
-        except InputError as error:
-            faults[file] = str(error)
-    own = job.files if job.is_plain_folder else job.files[:1]
-    if not {*own} & {*files}:
-        raise InputError(next((faults[file] for file in own if file in faults), f"{own[0]}: empty: no line to read"))
-    unread += faults.values()
-    return replace(job, files=tuple(files))
+            unread.append(reader.stated.shown(str(error)))
 
 
 class _Origins:

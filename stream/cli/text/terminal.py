@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from io import BufferedReader
+from time import monotonic
 from typing import Final
 
 from rich.console import Console
@@ -20,12 +22,14 @@ from rich.progress import (
 )
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.batch.text import TextLines
-from epicenter.ingest.collect.files import is_packed, log_files
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.provenance.log_file import read_bytes
 from epicenter.sinks.text.sanitize import sanitize
 
 SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 MAX_LINE_LENGTH: Final = 220
+PATIENCE_S: Final = 1.0
+"""What takes longer shows a progress bar."""
 
 
 def console() -> Console:
@@ -40,38 +44,61 @@ def safe(text: object, longest: int = MAX_LINE_LENGTH) -> str:
 
 
 @contextmanager
-def reading(paths: Iterable[str]) -> Iterator[Callable[[Batch], None]]:
-    """A progress bar of the bytes of these files and folders, with rate and time left; it gets each batch that is read.
+def reading(sources: Sources) -> Iterator[Callable[[Batch], None]]:
+    """A progress bar of the bytes of these files, with rate and time left; it gets each batch that is read."""
+    read: dict[str, int] = {}
+    with _bar("reading", sources.size_bytes()) as advance:
 
-    It is drawn on standard error if that is a terminal, and never on standard output.
-    """
-    if not sys.stderr.isatty():
-        yield lambda batch: None
-        return
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    shown = Console(stderr=True)
-    with Progress(*columns, console=shown, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
-        task = bar.add_task("reading", total=_total_bytes(paths))
-        yield lambda batch: bar.update(task, advance=size_bytes(batch.values))
+        def show(batch: Batch) -> None:
+            before, now = read.get(batch.source, 0), sources.read_bytes(batch.source)
+            read[batch.source] = now
+            advance(now - before)
+
+        yield show
 
 
-def watched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterator[Batch]:
+def watched(batches: Iterable[Batch], sources: Sources) -> Iterator[Batch]:
     """The same batches, with a progress bar."""
-    with reading(paths) as show:
+    with reading(sources) as show:
         for batch in batches:
             show(batch)
             yield batch
 
 
-def _total_bytes(paths: Iterable[str]) -> int | None:
-    """The bytes to read; None if they are not known, as for a pipe or a packed file."""
-    names = [Path(path) for path in paths]
-    files = [file for name in names for file in (log_files(name) if name.is_dir() else [name])]
-    if not files or any(is_packed(file) or not file.is_file() for file in files):
-        return None
-    return sum(file.stat().st_size for file in files)
+@contextmanager
+def unpacking(file: BufferedReader) -> Iterator[Callable[[], None]]:
+    """A progress bar of the bytes of an archive; the function shows how many were read."""
+    shown_bytes = 0
+    with _bar("unpacking", os.fstat(file.fileno()).st_size) as advance:
+
+        def show() -> None:
+            nonlocal shown_bytes
+            before, shown_bytes = shown_bytes, read_bytes(file)
+            advance(shown_bytes - before)
+
+        yield show
 
 
-def size_bytes(values: Sequence[bytes]) -> int:
-    """The number of bytes of these lines in their file, computed without splitting the text."""
-    return len(values.text) if isinstance(values, TextLines) else sum(map(len, values)) + len(values)
+@contextmanager
+def _bar(what: str, total_bytes: int | None) -> Iterator[Callable[[int], None]]:
+    """A function that adds to a progress bar. The bar appears if the work takes longer than a second.
+
+    It is drawn on standard error if that is a terminal, and never on standard output.
+    """
+    if not sys.stderr.isatty():
+        yield lambda size_bytes: None
+        return
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    task, begun_s = bar.add_task(what, total=total_bytes), monotonic()
+
+    def advance(size_bytes: int) -> None:
+        bar.advance(task, size_bytes)
+        if not bar.live.is_started and monotonic() - begun_s > PATIENCE_S:
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        if bar.live.is_started:
+            bar.stop()
