@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -89,6 +89,15 @@ def _oldest_first(file: Path) -> tuple[Path, bool, int, Path]:
     return unrotated(file), not rotation, int(number.ljust(14, "0")) if is_date else -int(number), file
 
 
+class Part(NamedTuple):
+    """A part of a plain file, from the beginning of a line to the end of one."""
+
+    source: str
+    start: int
+    end: int
+    is_last: bool
+
+
 class FileSource:
     """One log file. A line without a newline waits for its end, unless the file is read once only.
 
@@ -123,8 +132,9 @@ class FileSource:
         """The next lines, numbered from 1."""
         is_recorded = not self._follow or self._file.tell() < self._found_bytes
         lines = self._lines(now_ns)
-        if not lines.numbers:
-            return None
+        return self._batch(lines, now_ns, is_recorded) if lines.numbers else None
+
+    def _batch(self, lines: Lines, now_ns: int, is_recorded: bool) -> Batch:
         host = b"" if self._origin.is_of_a_job else self._host
         return Batch(
             source=self.name,
@@ -138,6 +148,45 @@ class FileSource:
             is_recording=self._is_recording,
             zone=self.zone,
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it can be read in parts: its text is the bytes of the file."""
+        return not (self._follow or is_converted(self._file))
+
+    def inspect_ends(self, now_ns: int) -> None:
+        """Find out whose lines the parts hold."""
+        self._set_origin(text_of_ends(self._file.fileno()), now_ns)
+
+    def parts(self, part_bytes: int) -> Iterator[Part]:
+        """Its parts, each a little longer than `part_bytes`; what is added meanwhile is in none."""
+        start, size_bytes = 0, self.size_bytes()
+        while start < size_bytes:
+            end = self._line_end(start + part_bytes, size_bytes)
+            yield Part(self.name, start, end, is_last=end == size_bytes)
+            start = end
+
+    def read_part(self, part: Part, cutter: LineCutter, now_ns: int) -> Iterator[Batch]:
+        """The lines of a part, as the cutter of the whole file or of this part numbers them."""
+        for start in range(part.start, part.end, READ_BYTES):
+            chunk = os.pread(self._file.fileno(), min(READ_BYTES, part.end - start), start)
+            if (lines := cutter.cut(chunk)).numbers:
+                yield self._batch(lines, now_ns, is_recorded=True)
+        if part.is_last and (lines := cutter.end()).numbers:
+            yield self._batch(lines, now_ns, is_recorded=True)
+
+    def skip_to(self, part: Part) -> None:
+        """Say that all up to the end of this part was read."""
+        os.lseek(self._file.fileno(), part.end, os.SEEK_SET)
+        self.has_ended = part.is_last
+
+    def _line_end(self, place: int, size_bytes: int) -> int:
+        """The end of the line with the byte before this place."""
+        while place < size_bytes and (text := os.pread(self._file.fileno(), HEAD_BYTES, place - 1)):
+            if (found := text.find(b"\n")) >= 0:
+                return place + found
+            place += len(text)
+        return size_bytes
 
     def day_first(self) -> bool | None:
         """Whether its first and last lines write the day before the month; None if they don't show it."""
@@ -181,8 +230,11 @@ class FileSource:
             is_other = is_converted(self._file)
             self._inspected_bytes = HEAD_BYTES if is_other else read_bytes
             ends = text_of(chunk[:HEAD_BYTES]) if is_other else text_of_ends(self._file.fileno())
-            by_path = msgspec.structs.replace(self.by_path, is_day_first=self.day_first_beside)
-            self._origin = self._stated.over(with_first_lines(by_path, ends, now_ns, self.zone))
+            self._set_origin(ends, now_ns)
+
+    def _set_origin(self, ends: str, now_ns: int) -> None:
+        by_path = msgspec.structs.replace(self.by_path, is_day_first=self.day_first_beside)
+        self._origin = self._stated.over(with_first_lines(by_path, ends, now_ns, self.zone))
 
     def _lines(self, now_ns: int) -> Lines:
         chunk = self._read(now_ns)

@@ -24,16 +24,17 @@ class LineCutter:
     """Cuts one text into lines. It buffers the line that has no end yet, and the parts of a container's long lines.
 
     A line longer than `longest_bytes` comes out when it is that long, and its rest is skipped. It is far too large to
-    process, so it becomes a dead letter, whose position leads to all of it.
+    process, so it becomes a dead letter, whose position leads to all of it. `lines_before`: so many lines of the text
+    come before what it gets; None where that is its beginning.
     """
 
-    def __init__(self, longest_bytes: int = MAX_LINE_BYTES):
+    def __init__(self, longest_bytes: int = MAX_LINE_BYTES, lines_before: int | None = None):
         self._longest_bytes = longest_bytes
         self._joiner = CriJoiner()
         self._partial = b""
         self._is_skipping = False
-        self._has_begun = False
-        self._newest = 0
+        self._has_begun = lines_before is not None
+        self._newest = lines_before or 0
         self._last: Sized = ()
 
     def cut(self, chunk: bytes) -> Lines:
@@ -62,6 +63,16 @@ class LineCutter:
         whole = self._joined(text, self._numbered(text.cut_up()))
         rest = self._joiner.rest()
         return Lines([*whole.numbers, *(number for number, _ in rest)], [*whole.values, *(value for _, value in rest)])
+
+    @property
+    def lines(self) -> int:
+        """How many lines of the text have ended."""
+        return self._newest + len(self._last)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it buffers something."""
+        return bool(self._partial) or self._is_skipping or self._joiner.is_waiting
 
     def _numbered(self, values: Sequence[bytes]) -> Lines:
         """Number the lines. The previous ones are counted only here."""

@@ -41,6 +41,18 @@ class Source(Protocol):
         """Close files and end processes."""
 
 
+class OfSource(Protocol):
+    """What was read of a source: a batch or a part."""
+
+    @property
+    def source(self) -> str:
+        """Its name."""
+
+
+Show = Callable[[OfSource], None]
+"""Shows how far the reading is."""
+
+
 class Sources:
     """All sources of a run. `open_new_files` finds those that appear in folders later.
 
@@ -87,6 +99,10 @@ class Sources:
         found = [*self._faults.values(), *(source.fault for source in self.all() if source.fault)]
         return [*self._of_archives, *map(self._stated.shown, found)]
 
+    def named(self, name: str) -> Source:
+        """The source of this name."""
+        return self._by_name[name]
+
     def size_bytes(self) -> int | None:
         """The size of all files on disk; None if not all sources are files."""
         sizes = [source.size_bytes() for source in self.all() if isinstance(source, FileSource)]
@@ -94,7 +110,7 @@ class Sources:
 
     def read_bytes(self, name: str) -> int:
         """How much of the file was read, of a packed one in its packed size; 0 if the source is none."""
-        source = self._by_name[name]
+        source = self.named(name)
         return source.read_bytes() if isinstance(source, FileSource) else 0
 
     def left_out(self) -> list[Path]:
@@ -201,11 +217,16 @@ class Sources:
 def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> Iterator[Batch]:
     """Every batch of finished sources, one source after the other."""
     for source in sources.all():
-        while not source.has_ended:
-            if batch := source.read(now_ns()):
-                yield batch
-            elif not source.has_ended:
-                sleep(PAUSE_S)
+        yield from read_source(source, now_ns)
+
+
+def read_source(source: Source, now_ns: Callable[[], int] = time_ns) -> Iterator[Batch]:
+    """Every batch of a finished source."""
+    while not source.has_ended:
+        if batch := source.read(now_ns()):
+            yield batch
+        elif not source.has_ended:
+            sleep(PAUSE_S)
 
 
 def _machine_log(host: str, follow: bool) -> Source:

@@ -42,6 +42,11 @@ class CriJoiner:
         """Whether these lines have to go through `join`: there are parts in them, or some wait for their end."""
         return bool(self._waiting) or lines.has_container_parts
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether some parts wait for their end."""
+        return bool(self._waiting)
+
     def join(self, lines: Iterable[NumberedLine]) -> list[NumberedLine]:
         """The whole lines; what is not in CRI format passes unchanged."""
         return [whole for number, line in lines for whole in self._process(number, line)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -28,12 +28,13 @@ from epicenter.stream.cli.text.incident import incident_line, incident_report
 from epicenter.stream.cli.text.layout import print_hanging
 from epicenter.stream.cli.text.summary import incident_summary
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, reading, safe, watched
+from epicenter.stream.local.parts import processes_for, scan_in_parts
 from epicenter.stream.local.pipeline import Pipeline, replay
 from epicenter.stream.process.logs import print_message
 from epicenter.stream.process.shutdown import run_until_signal, stop_on_signals
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.redaction import redactor_of
-from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.settings import Settings
 
 MAX_SHOWN_NAMES = 3
@@ -49,13 +50,13 @@ def hostname() -> str:
 def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: bool, keep_all: bool) -> list[str]:
     """Print every match of finished files; return what could not be read."""
     rules = load(settings.rule_packs, settings.topology)
-    scanner = BlockBuffer(
-        BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings), finds_liveness=False)
+    scanner = BatchScanner(
+        rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings), finds_liveness=False
     )
     records = matches = harmless = unnamed = 0
     dead_letters: list[DeadLetter] = []
     sources = Sources(paths, host="", follow=False, stated=stated)
-    for scanned in scanner.scan_all(watched(read_to_the_end(sources), sources)):
+    for scanned in _scanned(sources, scanner):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
         for found in sorted(scanned.matches, key=lambda match: (match.event.position, match.rule)):
@@ -70,6 +71,14 @@ def match_files(settings: Settings, paths: list[str], stated: Stated, as_json: b
         print_message(f"{count(unnamed, 'line')} that no rule names may report failures: --all prints them")
     _tell_about(sources, settings)
     return sources.faults()
+
+
+def _scanned(sources: Sources, scanner: BatchScanner) -> Iterator[ScanResult]:
+    if processes := processes_for(sources):
+        with reading(sources) as show:
+            yield from scan_in_parts(sources, scanner, processes, show)
+    else:
+        yield from BlockBuffer(scanner).scan_all(watched(read_to_the_end(sources), sources))
 
 
 def replay_files(settings: Settings, paths: list[str], stated: Stated, as_json: bool, is_full: bool) -> list[str]:

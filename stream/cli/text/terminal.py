@@ -22,7 +22,7 @@ from rich.progress import (
 )
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.collect.source import OfSource, Show, Sources
 from epicenter.ingest.provenance.log_file import read_bytes
 from epicenter.sinks.text.sanitize import sanitize
 
@@ -44,14 +44,14 @@ def safe(text: object, longest: int = MAX_LINE_LENGTH) -> str:
 
 
 @contextmanager
-def reading(sources: Sources) -> Iterator[Callable[[Batch], None]]:
-    """A progress bar of the bytes of these files, with rate and time left; it gets each batch that is read."""
+def reading(sources: Sources) -> Iterator[Show]:
+    """A progress bar of the bytes of these files, with rate and time left; it gets each batch or part that is read."""
     read: dict[str, int] = {}
     with _bar("reading", sources.size_bytes()) as advance:
 
-        def show(batch: Batch) -> None:
-            before, now = read.get(batch.source, 0), sources.read_bytes(batch.source)
-            read[batch.source] = now
+        def show(part: OfSource) -> None:
+            before, now = read.get(part.source, 0), sources.read_bytes(part.source)
+            read[part.source] = now
             advance(now - before)
 
         yield show
