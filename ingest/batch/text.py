@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from typing import overload
+
+import numpy as np
+import numpy.typing as npt
 
 from epicenter.ingest.batch.clean import UNCLEAN
 from epicenter.rules.match.marks import Marks
@@ -26,25 +28,17 @@ def _marks_of_text() -> Marks:
 class TextLines(Sequence[bytes]):
     """The lines of a text that ends with a newline, from 0, each without its line end.
 
-    Reading a line costs a walk from the nearest known one: the one read before, or one of those that `numbers_at` has
-    found.
+    The ends of the lines are looked for once, when they are first asked for.
     """
 
     def __init__(self, text: bytes):
         self.text = text
-        self._numbers, self._starts = [0], [0]
-        self._cursor = (0, 0)
-        self._counted = (0, 0)
-        self._count: int | None = None
 
     def __bool__(self) -> bool:
         return bool(self.text)
 
     def __len__(self) -> int:
-        if self._count is None:
-            upto, lines = self._counted
-            self._count = lines + self.text.count(_NEWLINE, upto)
-        return self._count
+        return len(self._newlines)
 
     @overload
     def __getitem__(self, number: int) -> bytes: ...
@@ -57,25 +51,16 @@ class TextLines(Sequence[bytes]):
             return [self[index] for index in range(*number.indices(len(self)))]
         if not 0 <= number < len(self):
             raise IndexError(number)
-        start = self._start(number)
-        return self.text[start : self.text.index(_NEWLINE, start)].removesuffix(b"\r")
+        start = int(self._newlines[number - 1]) + 1 if number else 0
+        return self.text[start : int(self._newlines[number])].removesuffix(b"\r")
 
     def cut_up(self) -> list[bytes]:
         """All lines."""
         return [line.removesuffix(b"\r") for line in self.text.split(_NEWLINE)[:-1]]
 
     def numbers_at(self, ends: Iterable[int]) -> list[int]:
-        """The number of the line that holds the byte before each of these offsets; they come in rising order."""
-        upto, number = self._counted = (0, 0)
-        numbers = []
-        for end in ends:
-            if end - 1 > upto and (passed := self.text.count(_NEWLINE, upto, end - 1)):
-                number += passed
-                self._numbers.append(number)
-                self._starts.append(self.text.rfind(_NEWLINE, 0, end - 1) + 1)
-            upto = max(upto, end - 1)
-            numbers.append(number)
-        self._counted = upto, number
+        """The number of the line that holds the byte before each of these offsets."""
+        numbers: list[int] = self._newlines.searchsorted(np.fromiter(ends, np.int64) - 1).tolist()
         return numbers
 
     @property
@@ -97,6 +82,10 @@ class TextLines(Sequence[bytes]):
         return sorted(set(self.numbers_at(match.end() for match in found)))
 
     @cached_property
+    def _newlines(self) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(np.frombuffer(self.text, np.uint8) == ord(_NEWLINE))
+
+    @cached_property
     def _marks(self) -> set[bytes]:
         return _marks_of_text().found_in(self.text)
 
@@ -104,16 +93,3 @@ class TextLines(Sequence[bytes]):
         """Whether a line may be longer than this; never false when one is."""
         half = size_bytes // 2
         return any(self.text.find(_NEWLINE, start, start + half) < 0 for start in range(0, len(self.text) - half, half))
-
-    def _start(self, number: int) -> int:
-        right = bisect_left(self._numbers, number)
-        if right < len(self._numbers) and self._numbers[right] == number:
-            return self._starts[right]
-        near = [(self._numbers[at], self._starts[at]) for at in (right - 1, right) if 0 <= at < len(self._numbers)]
-        known, start = min((self._cursor, *near), key=lambda place: abs(place[0] - number))
-        while known < number:
-            start, known = self.text.index(_NEWLINE, start) + 1, known + 1
-        while known > number:
-            start, known = self.text.rfind(_NEWLINE, 0, start - 1) + 1, known - 1
-        self._cursor = known, start
-        return start
