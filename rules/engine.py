@@ -426,17 +426,17 @@ class Engine:
 
     def _place_broken_node(self, stop: Signal) -> None:
         """A job stops: the node without known jobs that broke at that moment is the one that it lacks."""
-        broken = broken_node_without_job(self._state.lifecycle.correlator.open.values(), stop)
-        if broken and self._state.liveness.may_lack_a_node(stop.cluster, stop.job):
+        if not self._state.liveness.may_lack_a_node(stop.cluster, stop.job):
+            return
+        if broken := broken_node_without_job(self._state.lifecycle.correlator, stop):
             self._on_placement(stop.cluster, broken.node, stop.job, broken.event_time_ns)
 
     def _place_in_stopped_job(self, broken: Signal) -> None:
         """A node without known jobs breaks: it is the one that the only job lacks which stopped at that moment."""
-        lacks_a_node = self._state.liveness.may_lack_a_node
-        stopped = jobs_that_stopped(self._state.lifecycle.correlator.open.values(), broken)
-        jobs = [job for job in stopped if lacks_a_node(broken.cluster, job)]
-        if len(jobs) == 1:
-            self._on_placement(broken.cluster, broken.node, jobs[0], broken.onset_ns)
+        correlator, liveness = self._state.lifecycle.correlator, self._state.liveness
+        jobs = jobs_that_stopped(correlator, broken, liveness.may_lack_a_node)
+        if (job := next(jobs, "")) and all(other == job for other in jobs):
+            self._on_placement(broken.cluster, broken.node, job, broken.onset_ns)
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
@@ -12,6 +12,7 @@ from epicenter.rules.cause.exceptions import is_caught
 from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.cause.recovery import where
 from epicenter.rules.cause.survival import cleared, is_survived
+from epicenter.rules.correlate.broken_nodes import moment_keys
 from epicenter.rules.correlate.harm import is_harmless
 from epicenter.rules.correlate.keys import (
     FILE,
@@ -108,6 +109,15 @@ class Correlator(msgspec.Struct):
         if signal.job:
             return {signal.job}
         return self.placement.jobs_on(signal.cluster, signal.node, signal.event_time_ns)
+
+    def under(self, key: str) -> Iterator[IncidentState]:
+        """The open incidents with this key."""
+        return (self.open[incident_id] for incident_id in self.by_key.get(key, ()))
+
+    def first_opened(self, incidents: Collection[IncidentState]) -> IncidentState:
+        """The one of these open incidents that was opened, or reopened, first."""
+        ids = {incident.incident_id for incident in incidents}
+        return self.open[next(incident_id for incident_id in self.open if incident_id in ids)]
 
     def on_signal(self, signal: Signal, relations: Relations) -> list[IncidentState]:
         """Add a signal to its incident, which may be a new one; return the incidents that changed."""
@@ -275,7 +285,7 @@ class Correlator(msgspec.Struct):
 
     def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
         incident_id = incident.incident_id
-        for key in keys_of(signal, jobs):
+        for key in (*keys_of(signal, jobs), *_moment_keys(incident, signal)):
             incident.keys.add(key)
             holders = self.by_key.setdefault(key, {})
             holders[incident_id] = max(signal.onset_ns, holders.get(incident_id, 0))
@@ -324,6 +334,7 @@ class Correlator(msgspec.Struct):
             self.duplicate += 1
             return []
         self.joined.append(Joined(incident.incident_id, signal))
+        incident.keys.update(_moment_keys(incident, signal))
         return [incident]
 
     def _resolved_home(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
@@ -405,6 +416,12 @@ class Correlator(msgspec.Struct):
             holders.pop(incident.incident_id, None)
             if not holders:
                 del self.by_key[key]
+
+
+def _moment_keys(incident: IncidentState, signal: Signal) -> list[str]:
+    """Those of a signal that the incident keeps."""
+    is_kept = signal in incident.signals_by_class.get(signal.failure_class, ())
+    return moment_keys(signal, bool(incident.jobs)) if is_kept else []
 
 
 def _is_a_scheduler_s_reason(signal: Signal) -> bool:

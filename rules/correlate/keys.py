@@ -35,7 +35,7 @@ HOLDS_NS: Final = {
 }
 """How far apart the onsets of two signals with this kind of key may be; signals of one job always belong together."""
 
-_NODE_WIDE = frozenset(("node-fail", "slurm-node-fail", "k8s-node-notready", "node-reboot"))
+NODE_WIDE: Final = frozenset(("node-fail", "slurm-node-fail", "k8s-node-notready", "node-reboot"))
 _HITS_MANY_NODES = (
     "nic-link-down",
     "ib-link-down",
@@ -56,14 +56,14 @@ _PATH_FIELDS = ("bucket", "path")
 
 def is_node_wide(signal: Signal) -> bool:
     """Whether it concerns its whole node, and so affects every job there, as hardware that no single job reports."""
-    if signal.source == "kernel" or signal.failure_class in _NODE_WIDE:
+    if signal.source == "kernel" or signal.failure_class in NODE_WIDE:
         return True
     return not signal.job and is_of_node(signal.failure_class)
 
 
 def is_of_lost_pod(signal: Signal) -> bool:
     """Whether it reports that a pod's node is lost, but not which node that is."""
-    return signal.failure_class in _NODE_WIDE and not signal.node
+    return signal.failure_class in NODE_WIDE and not signal.node
 
 
 def keys_of(signal: Signal, jobs: set[str]) -> list[str]:

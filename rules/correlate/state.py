@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -223,7 +224,12 @@ class IncidentState(msgspec.Struct):
 
     def signals(self) -> list[Signal]:
         """The kept signals, earliest onset first."""
-        return sorted((signal for of_class in self.signals_by_class.values() for signal in of_class), key=onset_order)
+        return sorted(self.kept_signals(), key=onset_order)
+
+    def kept_signals(self, classes: Collection[str] | None = None) -> Iterator[Signal]:
+        """The kept signals, or those of these classes, in no particular order."""
+        names = self.signals_by_class if classes is None else self.signals_by_class.keys() & classes
+        return chain.from_iterable([self.signals_by_class[name] for name in names])
 
     def clear(self, classes: Collection[str], recovery: Signal) -> bool:
         """Record that these failures of its subject are over; true if this covers every error of the incident."""
