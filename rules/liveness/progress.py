@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -56,8 +58,8 @@ def is_number(text: str, digits: int = 8) -> bool:
     return text.isascii() and text.isdigit() and len(text) < digits
 
 
-class JobProgress(msgspec.Struct):
-    """The steps of one job, or of a node whose lines name no job.
+class JobProgress(msgspec.Struct, dict=True):
+    """The steps of one job, or of a node whose lines name no job. What only depends on the gaps is cached.
 
     A report is the first step after a second or more without one. `gaps_ns` are the newest times from report to report,
     `strides` the steps between them, `paces_ns` the time per step; none includes pauses.
@@ -222,10 +224,26 @@ class JobProgress(msgspec.Struct):
         """Whether no line says that the phase is over."""
         return self._is_in_phase and not self.phase.startswith(AFTER)
 
-    @property
+    @cached_property
     def pace_ns(self) -> int | None:
         """Median time per step in ns; None until enough steps were seen."""
         return median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
+
+    @cached_property
+    def _median_gap_ns(self) -> int:
+        return median(self.gaps_ns)
+
+    @cached_property
+    def _median_stride(self) -> int:
+        return median(self.strides)
+
+    @cached_property
+    def _longest_reported_gap_ns(self) -> int:
+        return max(self.gaps_ns, default=0)
+
+    @cached_property
+    def _history_ns(self) -> int:
+        return sum(self.gaps_ns)
 
     @property
     def may_only_pause_until_ns(self) -> int:
@@ -238,7 +256,7 @@ class JobProgress(msgspec.Struct):
     @property
     def reports_every_ns(self) -> int:
         """The median time from one reported step to the next; 0 before the second."""
-        return median(self.gaps_ns)
+        return self._median_gap_ns
 
     @property
     def longest_gap_ns(self) -> int:
@@ -248,12 +266,12 @@ class JobProgress(msgspec.Struct):
     @property
     def is_buffered(self) -> bool:
         """Whether its steps come in bursts, with long gaps between them."""
-        return self.steps_in_report > 2 and len(self.gaps_ns) > 1 and median(self.gaps_ns) >= BUFFERED_GAP_NS
+        return self.steps_in_report > 2 and len(self.gaps_ns) > 1 and self._median_gap_ns >= BUFFERED_GAP_NS
 
     @property
     def is_trusted(self) -> bool:
         """Whether the cadence is known well enough to see a stop within a few steps."""
-        seen, history_ns = len(self.gaps_ns), sum(self.gaps_ns)
+        seen, history_ns = len(self.gaps_ns), self._history_ns
         is_long = seen >= SLOW_PACES_TO_TRUST and history_ns >= LONG_HISTORY_NS
         return is_long or (seen >= PACES_TO_TRUST and history_ns >= MIN_HISTORY_NS)
 
@@ -282,7 +300,7 @@ class JobProgress(msgspec.Struct):
 
     def patience_ns(self) -> int:
         """How long after its last step the job may pause, in ns."""
-        gap_ns, longest_ns = median(self.gaps_ns), max(self.gaps_ns, default=0)
+        gap_ns, longest_ns = self._median_gap_ns, self._longest_reported_gap_ns
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
         longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
         if self.is_after_root_cause:
@@ -302,13 +320,13 @@ class JobProgress(msgspec.Struct):
     @property
     def usual_stride(self) -> int:
         """The usual number of steps from one report to the next."""
-        return max(1, median(self.strides))
+        return max(1, self._median_stride)
 
     def late_ns(self) -> int:
         """How long after its last step the next report is late if there is no pause, in ns."""
-        pace_ns, gap_ns = self.pace_ns or 0, median(self.gaps_ns)
+        pace_ns, gap_ns = self.pace_ns or 0, self._median_gap_ns
         next_ns = pace_ns if gap_ns < 2 * REPORT_NS else gap_ns
-        return next_ns + max(MIN_SLACK_NS, 3 * pace_ns, next_ns if median(self.strides) > 1 else 0)
+        return next_ns + max(MIN_SLACK_NS, 3 * pace_ns, next_ns if self._median_stride > 1 else 0)
 
     def sentence(self) -> str:
         """The evidence for the stop, as a sentence."""
@@ -364,6 +382,7 @@ class JobProgress(msgspec.Struct):
         self._begin_attempt()
         self.even_gaps = 0
         self.gaps_ns, self.strides, self.span_gaps_ns = [], [], []
+        self.__dict__.clear()
         self.open_span_ns = self.open_span_steps = self.open_gap_ns = 0
         self.even_saves, self.is_saved_early = 0, False
 
@@ -379,8 +398,7 @@ class JobProgress(msgspec.Struct):
     def _record_gap(self, gap_ns: int, stride: int, step: int) -> None:
         self.seen_steps, self.seen_ns = self.seen_steps + stride, self.seen_ns + gap_ns
         self._record_pause(gap_ns, step)
-        usual_ns = median(self.gaps_ns)
-        usual_stride = max(1, median(self.strides))
+        usual_ns, usual_stride = self._median_gap_ns, self.usual_stride
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
         at_round = self._periods_between(self.written_reported_step, step + usual_stride)
         is_announced = self._is_in_phase
@@ -429,6 +447,7 @@ class JobProgress(msgspec.Struct):
         self.gaps_ns = [*self.gaps_ns[1 - MAX_KEPT_GAPS :], gap_ns]
         self.strides = [*self.strides[1 - MAX_KEPT_PACES :], stride]
         self.paces_ns = [*self.paces_ns[1 - MAX_KEPT_PACES :], gap_ns // stride]
+        self.__dict__.clear()
 
     def _append_span(self, gap_ns: int, stride: int) -> None:
         self.open_span_ns, self.open_span_steps = self.open_span_ns + gap_ns, self.open_span_steps + stride
@@ -439,7 +458,8 @@ class JobProgress(msgspec.Struct):
             self.open_span_ns = self.open_span_steps = 0
 
     def _periods_between(self, first: int, last: int) -> list[int]:
-        return [period for period in ROUND_PERIODS if period <= last and last // period > (first - 1) // period]
+        periods = ROUND_PERIODS[: bisect_right(ROUND_PERIODS, last)]
+        return [period for period in periods if last // period > (first - 1) // period]
 
 
 def median(numbers: Sequence[int]) -> int:
