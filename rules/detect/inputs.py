@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Final
 
 from epicenter.rules.detect.series import Entry
@@ -34,6 +36,13 @@ MAX_KINDS: Final = 10_000
 
 _COMPARED = re.compile(r"(<=|>=|<|>|!=) *(.*)")
 _NUMBER = re.compile(r"[+-]?[\d,]*\.?\d+(?:[eE][+-]?\d+)?")
+
+
+_ORIGIN: Final[Mapping[str, Callable[[Signal], object]]] = MappingProxyType(
+    {name: attrgetter(name) for name in ("cluster", "node", "source", "job", "rank", "gpu", "rule")}
+    | {"class": attrgetter("failure_class")}
+)
+"""What windows read of an input's origin, by the name that they use."""
 
 
 class Router:
@@ -132,17 +141,9 @@ def value_of(signal: Signal, field: str) -> str:
     """The text of one of the input's fields; its own fields win over those of its origin."""
     if field in signal.fields:
         return signal.fields[field][:MAX_VALUE_LENGTH]
-    identity: Mapping[str, object] = {
-        "cluster": signal.cluster,
-        "node": signal.node,
-        "source": signal.source,
-        "job": signal.job,
-        "rank": "" if signal.rank is None else signal.rank,
-        "gpu": signal.gpu,
-        "rule": signal.rule,
-        "class": signal.failure_class,
-    }
-    return str(identity.get(field, ""))[:MAX_VALUE_LENGTH]
+    of_origin = _ORIGIN.get(field)
+    value = of_origin(signal) if of_origin else None
+    return "" if value is None else str(value)[:MAX_VALUE_LENGTH]
 
 
 def fits(when: WhenSpec, term: int, signal: Signal) -> bool:

@@ -42,7 +42,7 @@ def slope(numbers: Sequence[float], samples: int, by: float) -> dict[str, float]
 def spike(numbers: Sequence[float], samples: int, newest: int, by: float) -> dict[str, float] | None:
     """The figures if the median of the `newest` numbers exceeds that of those before by the share `by`, else None."""
     before, now = numbers[:-newest], numbers[-newest:]
-    if len(before) < samples:
+    if len(before) < samples or max(now) <= min(before) * (1 + by):
         return None
     usual, value = median(before), median(now)
     if usual <= 0 or value <= usual * (1 + by):

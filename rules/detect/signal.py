@@ -54,7 +54,8 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
 
 def pod_of(match: Match) -> str:
     """The pod that the line comes from and is about; empty if it comes from none, or is about another one."""
-    return "" if _is_of_a_controller(match) else match.event.pod
+    pod = match.event.pod
+    return "" if not pod or _is_of_a_controller(match) else pod
 
 
 def _is_of_a_controller(match: Match) -> bool:
