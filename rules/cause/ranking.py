@@ -268,8 +268,11 @@ def _unsure_ns(cause: Signal, effect: Signal) -> int:
     Where a report names the cause's rank, only the report shows the order: clocks of nodes differ. A line that no rule
     names may come while others wait. A scheduler notices minutes later that a node is gone.
     """
-    is_unsure = effect.failure_class in NOTICED_BY_WAITING or cause.failure_class == UNNAMED or names(effect, cause)
-    unsure_ns = effect.event_time_ns - effect.onset_ns if is_unsure else 0
+    waited_ns = effect.event_time_ns - effect.onset_ns
+    is_unsure = waited_ns != 0 and (
+        effect.failure_class in NOTICED_BY_WAITING or cause.failure_class == UNNAMED or names(effect, cause)
+    )
+    unsure_ns = waited_ns if is_unsure else 0
     is_noticed_late = cause.failure_class in _NOTICED_BY_SCHEDULERS and cause.onset_ns == cause.event_time_ns
     return max(unsure_ns, NODE_TIMEOUT_NS if is_noticed_late else 0)
 

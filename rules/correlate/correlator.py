@@ -252,7 +252,8 @@ class Correlator(msgspec.Struct):
 
     def _same_without_a_job(self, signal: Signal) -> dict[str, IncidentState]:
         """Incidents of no job that report the same here at this moment: kubelet's line on an image names none."""
-        holders = self.by_key.get(f"{NODE}/{signal.cluster}/{signal.node}", {})
+        if not (holders := self.by_key.get(f"{NODE}/{signal.cluster}/{signal.node}")):
+            return {}
         near = (self.open[held] for held, newest in holders.items() if abs(signal.onset_ns - newest) <= SAME_MOMENT_NS)
         same = (incident for incident in near if not incident.jobs and _has_the_same(incident, signal))
         return {incident.incident_id: incident for incident in same}

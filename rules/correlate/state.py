@@ -149,7 +149,8 @@ class IncidentState(msgspec.Struct):
         self._remember(signal.signal_id)
         self.signal_count += 1
         self._reach(signal, jobs)
-        self._raise_severity(signal)
+        if signal.severity != self.severity:
+            self._raise_severity(signal)
         self.first_onset_ns = min(self.first_onset_ns or signal.onset_ns, signal.onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
         if signal.severity in ERRORS:
@@ -256,9 +257,9 @@ class IncidentState(msgspec.Struct):
         self.jobs |= jobs
         for node in nodes_of(signal):
             self.nodes.add(node)
-            self.jobs_by_node.setdefault(node, set()).update(jobs)
+            _set_under(self.jobs_by_node, node).update(jobs)
         if signal.node:
-            self.nodes_by_rule.setdefault(signal.rule, set()).add(signal.node)
+            _set_under(self.nodes_by_rule, signal.rule).add(signal.node)
         if signal.source == "kernel":
             self.kernel_nodes.add(signal.node)
         if (peer := peer_of(signal)) and signal.node and len(self.accusers_by_peer) < MAX_PEERS:
@@ -271,7 +272,7 @@ class IncidentState(msgspec.Struct):
             self.gpus.add(f"{signal.node}/{signal.gpu}")
 
     def _raise_severity(self, signal: Signal) -> None:
-        if signal.severity != self.severity and SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):
+        if SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):
             if self.signal_count > 1:
                 why = f"{signal.failure_class}{place_of(signal)}"
                 self.record(signal.event_time_ns, f"severity rose from {self.severity} to {signal.severity}: {why}")
@@ -299,6 +300,14 @@ def _most_repeated(unnamed: Sequence[Signal]) -> Signal:
         return of_messages[signal.fields.get(TEMPLATE_FIELD, "")] + of_origins[signal.node, signal.rank]
 
     return max(unnamed, key=lambda signal: (repeats(signal), onset_order(signal)))
+
+
+def _set_under(sets: dict[str, set[str]], key: str) -> set[str]:
+    """The set under a key; a new one is made only if there is none."""
+    found = sets.get(key)
+    if found is None:
+        found = sets[key] = set()
+    return found
 
 
 def _is_later(signal: Signal, other: Signal) -> bool:

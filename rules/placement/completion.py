@@ -21,6 +21,7 @@ ACCUSED_FIELD: Final = "missing_ranks"
 MAX_NODES: Final = 4096
 
 _ACCUSING_CLASSES = ("heartbeat-timeout",)
+_JAX_JOB = "/job:"
 _JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
 _ONE_TASK = re.compile(r"\d{1,7}")
 _FORWARDED_BY_RAY = re.compile(r"\((?:[^\n()]{1,160}?\bpid=\d{1,10}|raylet), ip=([\da-f.:]{3,45})\) ")
@@ -117,6 +118,8 @@ def _listed(signal: Signal) -> tuple[str, ...]:
 
 def _named_rank(signal: Signal, placement: Placement) -> int | None:
     tasks = signal.fields.get(TASKS_FIELD, "")
+    if not tasks and _JAX_JOB not in signal.text:
+        return None
     if _ONE_TASK.fullmatch(tasks):
         return int(tasks) if _is_rank(int(tasks), signal, placement) else None
     named = set(_jax_tasks(signal, tasks))
