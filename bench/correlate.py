@@ -52,6 +52,7 @@ class Feed:
         start_s = process_time()
         self.engine.add(matches, heartbeats)
         self._note(self.engine.advance(watermark_ns))
+        self.engine.job_states()
         self.seconds += process_time() - start_s
 
     def flush(self) -> None:

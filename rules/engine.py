@@ -34,6 +34,7 @@ from epicenter.rules.event_time.waiting_list import Input, StoredInput, WaitingL
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
 from epicenter.rules.liveness.reboots import is_boot
+from epicenter.rules.liveness.retention import HOUR_NS
 from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.verdict import STRAGGLER, Verdict
@@ -104,6 +105,7 @@ class EngineState(msgspec.Struct):
     host_names: HostNames = msgspec.field(default_factory=HostNames)
     skew: ClockSkew = msgspec.field(default_factory=ClockSkew)
     unnamed: UnnamedMemory = msgspec.field(default_factory=UnnamedMemory)
+    swept_hour: int = 0
     counts: Counts = msgspec.field(default_factory=Counts)
 
 
@@ -321,6 +323,16 @@ class Engine:
                 self._on_windowed(self._detectors.fire(due_ns))
             else:
                 self._mark_changed(lifecycle.fire(self._attempt_of, liveness.next_expected_ns, self._relations))
+
+        if (hour := end_ns // HOUR_NS) > self._state.swept_hour:
+            self._state.swept_hour = hour
+            self._forget_old(end_ns)
+
+    def _forget_old(self, now_ns: int) -> None:
+        """Forget what changes no result any more."""
+        ended = frozenset(self._state.lifecycle.correlator.forget_old(now_ns))
+        self._state.skew.forget(ended)
+        self._detectors.forget_old(now_ns, ended)
 
     def _on_match(self, match: Match) -> None:
         if not self._is_known(match):

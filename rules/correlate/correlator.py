@@ -30,7 +30,7 @@ from epicenter.rules.correlate.keys import (
 )
 from epicenter.rules.correlate.pending import HOLD_NS, START_NS, delays_a_start, is_handled, is_hard, is_soft
 from epicenter.rules.correlate.state import IncidentState, place_of
-from epicenter.rules.correlate.unattached import UnattachedSignals
+from epicenter.rules.correlate.unattached import FORGET_AFTER_NS, UnattachedSignals
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.ledger import Joined
@@ -49,6 +49,8 @@ MANY_NODES: Final = 3
 REOPENS_FOR_NS: Final = 1800 * NS_PER_S
 MAX_KEPT_RESOLVED: Final = 64
 MAX_KEPT_ENDS: Final = 20_000
+RETENTION_NS: Final = 24 * 3600 * NS_PER_S
+"""Ends of jobs and resolved incidents that are older are forgotten."""
 
 MAX_SKEW_NS: Final = 90 * NS_PER_S
 """What ends a job this soon after a failure is the same one, in spite of steps in between: clocks differ as much."""
@@ -68,8 +70,8 @@ class Correlator(msgspec.Struct):
     """Open incidents, recently resolved ones, and signals that belong to none yet.
 
     `by_key` maps each key to the incidents that have it, with the newest onset under it. The newest 64 resolved
-    incidents may be reopened within half an hour. The ends of the newest 20,000 jobs are known. `joined` collects the
-    signals that joined incidents until the caller empties it.
+    incidents may be reopened within half an hour. The ends of the newest 20,000 jobs of a day are known. `joined`
+    collects the signals that joined incidents until the caller empties it.
     """
 
     open: dict[str, IncidentState] = {}
@@ -198,6 +200,16 @@ class Correlator(msgspec.Struct):
         self.forget(incident)
         for signal in incident.signals():
             self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
+
+    def forget_old(self, now_ns: int) -> list[str]:
+        """Forget what is too old to belong to anything that happens now; return the jobs that ended long ago."""
+        oldest_ns = now_ns - RETENTION_NS
+        self.unattached.forget_before(now_ns - FORGET_AFTER_NS)
+        self.ended_ns_by_job = {job: ended for job, ended in self.ended_ns_by_job.items() if ended >= oldest_ns}
+        self.resolved = {name: found for name, found in self.resolved.items() if found.resolved_ns >= oldest_ns}
+        incidents = chain(self.open.values(), self.resolved.values())
+        of_incidents = {f"{incident.cluster}/{job}" for incident in incidents for job in incident.jobs}
+        return self.placement.forget_ended(now_ns, of_incidents)
 
     def leave_behind(self, key: str, time_ns: int) -> None:
         """A job begins again: what happens to it from now on reopens no incident that was resolved before, and follows

@@ -11,6 +11,9 @@ from epicenter.rules.model.signals import TEMPLATE_FIELD, UNNAMED, Signal
 from epicenter.rules.model.times import NS_PER_S
 
 RETENTION_NS: Final = 2 * 3600 * NS_PER_S
+FORGET_AFTER_NS: Final = 2 * RETENTION_NS
+"""An effect may have begun as long before its line."""
+
 MAX_KEPT_PER_KEY: Final = 16
 MAX_KEPT_KEYS: Final = 20_000
 
@@ -39,6 +42,15 @@ class UnattachedSignals(msgspec.Struct):
         for key in keys:
             if signal.signal_id in self.by_key.get(key, {}):
                 self.by_key[key][signal.signal_id] = signal
+
+    def forget_before(self, oldest_ns: int) -> None:
+        """Forget signals that are older."""
+        for key, of_key in list(self.by_key.items()):
+            recent = {name: signal for name, signal in of_key.items() if signal.event_time_ns >= oldest_ns}
+            if recent:
+                self.by_key[key] = recent
+            else:
+                del self.by_key[key]
 
     def under(self, keys: list[str], time_ns: int) -> list[Signal]:
         """The signals with one of these keys that are not too old at `time_ns`, each once."""

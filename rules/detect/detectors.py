@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -12,7 +12,7 @@ import msgspec
 
 from epicenter.rules.detect.inputs import Router, entry_of, group_of
 from epicenter.rules.detect.series import Series
-from epicenter.rules.detect.window_kinds import Finding, fire, process
+from epicenter.rules.detect.window_kinds import MEASURED, Finding, fire, is_idle, process
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
@@ -83,6 +83,18 @@ class Detectors:
         while self._state.timers and self._state.timers[0][0] <= due_ns:
             made += self._ring(*heappop(self._state.timers))
         return made
+
+    def forget_old(self, now_ns: int, ended: Collection[str]) -> None:
+        """Drop the groups that hold nothing for inputs from now on, and what was measured of jobs that `ended`."""
+        state = self._state
+        for key in [key for key, series in state.series.items() if self._is_old(series, now_ns, ended)]:
+            state.entries -= len(state.series.pop(key).entries)
+
+    def _is_old(self, series: Series, now_ns: int, ended: Collection[str]) -> bool:
+        when = _when(self._rules.by_id[series.rule])
+        job = dict(zip(when.group_by, series.values, strict=True)).get("job")
+        has_ended = when.kind in MEASURED and f"{series.cluster}/{job}" in ended
+        return has_ended or is_idle(when, series, now_ns)
 
     def _forget_changed(self) -> None:
         """Drop the groups of windows that no longer exist or whose definition has changed."""

@@ -13,7 +13,14 @@ from msgspec.structs import replace
 
 from epicenter.rules.detect.metric import slope, spike, threshold
 from epicenter.rules.detect.series import Entry, Series, in_window, quiet_until
+from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.windows import MAX_ENTRIES, WhenSpec
+
+LATE_NS: Final = 3600 * NS_PER_S
+"""Inputs that are later than this may find their group forgotten."""
+
+MEASURED: Final = ("slope", "spike")
+"""Kinds that compare what one run measures at different times."""
 
 MISSING: Final = -1
 """The `term` of the names in `without`."""
@@ -45,6 +52,13 @@ def fire(when: WhenSpec, series: Series) -> Finding | None:
         return None
     entries = due_entries[-1:] if when.kind == "flat-line" else due_entries
     return _unless_quiet(when, series, due_ns, Finding(entries, {"count": count}))
+
+
+def is_idle(when: WhenSpec, series: Series, now_ns: int) -> bool:
+    """Whether nothing in the group matters to inputs from `LATE_NS` before now on. Some kinds learn what is usual."""
+    newest_ns = series.newest_ns if series.entries else series.began_ns
+    over_ns = max(newest_ns, series.closed_ns, series.quiet_until_ns) + when.length_ns + LATE_NS
+    return when.kind in _FORGETFUL and series.due_ns is None and over_ns < now_ns
 
 
 def _process_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
@@ -255,6 +269,7 @@ _RETENTION: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], 
         "spike": _newest_samples,
     }
 )
+_FORGETFUL: Final = frozenset((*_RETENTION, "absence"))
 _FINDERS: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Finding | None]](
     {
         "count": _count,

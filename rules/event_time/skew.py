@@ -6,7 +6,7 @@ of life of a clock that is ahead keep their time: they come late, and would look
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, median_low
 from typing import Final
 
@@ -84,6 +84,13 @@ class ClockSkew(msgspec.Struct):
             forgotten = next(iter(self.banners))
             del self.banners[forgotten]
             self.starting.discard(forgotten)
+
+    def forget(self, jobs: Iterable[str]) -> None:
+        """Forget the steps and banners of jobs that ended long ago."""
+        for job in jobs:
+            self.rounds.pop(job, None)
+            self.banners.pop(job, None)
+            self.starting.discard(job)
 
     def skews_of_job_ns(self, job: str) -> dict[str, int]:
         """The skews in ns of the job's nodes that are known and not corrected, by steps rather than by banners."""

@@ -172,7 +172,8 @@ class JobWatch(msgspec.Struct):
         """Record that a phase begins or ends, or that a process exits."""
         self.works |= heartbeat.phase in _OF_WORK
         if heartbeat.phase == EXIT:
-            self.exit_ns_by_node[heartbeat.node] = heartbeat.event_time_ns
+            if heartbeat.node in self.exit_ns_by_node or len(self.exit_ns_by_node) < MAX_PLACES:
+                self.exit_ns_by_node[heartbeat.node] = heartbeat.event_time_ns
         elif heartbeat.phase == RUN_EXIT:
             self.run_exit_ns = heartbeat.event_time_ns
         else:
@@ -233,7 +234,9 @@ class JobWatch(msgspec.Struct):
             self.attempt_ns, self.earlier_step_ns = heartbeat.event_time_ns, last_step_ns
             member = None
         if member is None:
-            member = self.members[key] = Member(heartbeat.node, heartbeat.rank)
+            member = Member(heartbeat.node, heartbeat.rank)
+            if len(self.members) < MAX_PLACES:
+                self.members[key] = member
         if step > member.step or not member.reports:
             member.step, member.step_ns, member.reports = step, heartbeat.event_time_ns, member.reports + 1
             if step >= self.progress.written_last_step:

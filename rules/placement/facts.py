@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from epicenter.rules.model.times import NS_PER_S
 
 MAX_KEPT_JOBS: Final = 5_000
 MAX_KEPT_FACTS: Final = 64
+MAX_KEPT_NODES: Final = 20_000
+"""Of a fact, the values of the newest this many nodes."""
+
 MAX_KEPT_OF_A_NODE: Final = 4
 MIN_NODES: Final = 3
 """Of fewer nodes, it is not known which one differs."""
@@ -24,6 +27,8 @@ FAILED_BEFORE_NS, FAILED_AFTER_NS = 2 * NS_PER_S, 5 * NS_PER_S
 
 OUTLIER_SHARE: Final = 8
 """At most one of this many nodes may differ from the others; in a small job, a single one."""
+
+Kept = TypeVar("Kept")
 
 
 class NodeFacts(msgspec.Struct):
@@ -44,22 +49,22 @@ class NodeFacts(msgspec.Struct):
             if value := signal.fields.get(field):
                 name = words.format_map(signal.fields)
                 if name in facts or len(facts) < MAX_KEPT_FACTS:
-                    facts.setdefault(name, {})[signal.node] = value
+                    _keep(facts.setdefault(name, {}), signal.node, value, MAX_KEPT_NODES)
         if len(self.by_job) > MAX_KEPT_JOBS:
             del self.by_job[next(iter(self.by_job))]
+
+    def forget(self, job: str) -> None:
+        """Forget the facts of a job (`cluster/job`)."""
+        self.by_job.pop(job, None)
 
     def record_failure(self, signal: Signal) -> None:
         """Record what a driver reports. The node that was quiet for the longest time is forgotten first."""
         if not signal.node:
             return
         key = _key(signal.cluster, signal.node)
-        kept = [
-            *self.failures.pop(key, [])[1 - MAX_KEPT_OF_A_NODE :],
-            (signal.event_time_ns, signal.fields.get("message", signal.text)),
-        ]
-        self.failures[key] = kept
-        if len(self.failures) > MAX_KEPT_FAILURES:
-            del self.failures[next(iter(self.failures))]
+        earlier = self.failures.get(key, [])[1 - MAX_KEPT_OF_A_NODE :]
+        newest = signal.event_time_ns, signal.fields.get("message", signal.text)
+        _keep(self.failures, key, [*earlier, newest], MAX_KEPT_FAILURES)
 
     def failures_at(self, cluster: str, stop_ns: int, step_ns: int) -> dict[str, str]:
         """The newest failure that drivers of each node of a cluster reported as a job stopped."""
@@ -77,6 +82,14 @@ class NodeFacts(msgspec.Struct):
         tables = (self.by_job.get(key, {}) for key in (_key(cluster, job), _key(cluster, "")))
         by_fact = ((fact, values) for facts in tables for fact, values in facts.items())
         return tuple(sorted({outlier for fact, values in by_fact for outlier in _outliers(fact, values, nodes)}))
+
+
+def _keep(known: dict[str, Kept], node: str, newest: Kept, most: int) -> None:
+    """Keep what is newest of a node; the node that was quiet for the longest time is forgotten first."""
+    known.pop(node, None)
+    known[node] = newest
+    if len(known) > most:
+        del known[next(iter(known))]
 
 
 def _key(cluster: str, job: str) -> str:

@@ -28,6 +28,7 @@ shorter, and only jobs that share a node look alike.
 """
 
 RETENTION_NS: Final = 24 * 3600 * NS_PER_S
+ENDED_RETENTION_NS: Final = 2 * 3600 * NS_PER_S
 SWEEP_EVERY_NS: Final = 3600 * NS_PER_S
 MAX_KEPT_VERSIONS: Final = 4
 MAX_KEPT_PIDS: Final = 64
@@ -169,9 +170,9 @@ class JobPlaces(msgspec.Struct):
 class Placement(msgspec.Struct):
     """Jobs on nodes and ranks on GPUs, with times: an old line is completed from the placement of its time.
 
-    Jobs and nodes are forgotten after 24 hours (`RETENTION_NS`) of event time without lines; checked once an hour. An
-    address of a node (`10.1.0.7`), or a pod that runs there, is replaced by its name once a line has both; the newest
-    65,536 of these are known.
+    Jobs and nodes are forgotten after 24 hours (`RETENTION_NS`) of event time without lines, and where a job ran two
+    hours after its end (`ENDED_RETENTION_NS`); checked once an hour. An address of a node (`10.1.0.7`), or a pod that
+    runs there, is replaced by its name once a line has both; the newest 65,536 of these are known.
     """
 
     seen_by_node: dict[str, dict[str, tuple[int, int]]] = msgspec.field(default_factory=dict, name="heard_by_node")
@@ -233,6 +234,16 @@ class Placement(msgspec.Struct):
         if places := self.by_job.get(f"{cluster}/{job}"):
             places.ended_ns = time_ns
 
+    def forget_ended(self, now_ns: int, known: Collection[str]) -> list[str]:
+        """Forget where jobs ran that ended long ago, except the `known` ones; return them (`cluster/job`)."""
+        old_ns = now_ns - ENDED_RETENTION_NS
+        ended = [job for job, places in self.by_job.items() if 0 < places.ended_ns < old_ns and job not in known]
+        for job in ended:
+            places = self.by_job[job]
+            self.by_job[job] = JobPlaces(places.last_ns, places.ended_ns, has_logged=places.has_logged)
+            self.facts.forget(job)
+        return ended
+
     def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
         """The jobs on a node at that time, without those that ended before, or long before if there are no others.
 
@@ -259,7 +270,8 @@ class Placement(msgspec.Struct):
 
     def record_reporter(self, cluster: str, job: str, rank: int, node: str) -> None:
         """Record where a rank reports a step of a known job."""
-        if (places := self.by_job.get(f"{cluster}/{job}")) and places.node_by_reporter.setdefault(rank, node) != node:
+        places = self.by_job.get(f"{cluster}/{job}") if 0 <= rank < MAX_RANKS else None
+        if places and places.node_by_reporter.setdefault(rank, node) != node:
             places.node_by_reporter[rank] = ""
 
     def nodes_by_reporter(self, cluster: str, job: str) -> dict[int, str]:
