@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,7 +54,7 @@ def test_unavailable_store_raises_after_the_retries() -> None:
     flaky: Any = FlakyClient(failures=99)
     with pytest.raises(TransientError, match="away"):
         ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
-    assert len(flaky.tokens) == 5
+    assert len(flaky.tokens) == 1 + 5
 
 
 def test_zero_retry_time_means_one_attempt() -> None:
@@ -61,6 +62,15 @@ def test_zero_retry_time_means_one_attempt() -> None:
     with pytest.raises(TransientError):
         ClickHouseSink(flaky, retry_for_s=0).write(matches=[(a_match(), XidFacts())])
     assert len(flaky.tokens) == 1
+
+
+def test_a_write_leaves_nothing_to_the_garbage_collector() -> None:
+    client: Any = FlakyClient(failures=0)
+    sink = ClickHouseSink(client)
+    gc.collect()
+    for _ in range(10):
+        sink.write(incidents=[an_incident()])
+    assert gc.collect() == 0
 
 
 def test_rejected_batch_is_not_retried() -> None:
