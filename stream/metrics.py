@@ -285,7 +285,8 @@ class Metrics:
         self._watermark_delay.labels(str(partition)).set(wait_ns / NS_PER_S)
 
     def record_skews(self, skews_ns: Mapping[str, int]) -> None:
-        """Set how far the clocks of nodes are ahead."""
+        """Set how far the clocks of nodes are ahead; nodes that are not among them any more are left out."""
+        self._skew.clear()
         for node, skew_ns in skews_ns.items():
             self._skew.labels(node).set(skew_ns / NS_PER_S)
 

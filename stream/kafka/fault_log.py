@@ -19,6 +19,8 @@ from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.redaction import redacted_dead_letter
 
 MAX_GAPS: Final = 1_000
+MAX_REPORTED: Final = 1_000
+"""Of more faults that last, the oldest are logged again if they recur."""
 
 log: Final = get_logger(__name__)
 
@@ -48,14 +50,16 @@ class FaultLog:
     def __init__(self, metrics: Metrics, redactor: Redactor | None = None):
         self._metrics = metrics
         self._redactor = redactor
-        self._reported: set[tuple[KafkaFault, str]] = set()
+        self._reported: dict[tuple[KafkaFault, str], None] = {}
         self._gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
 
     def record(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
         """Count the fault, and log it unless it is already logged for this subject."""
         self._metrics.record_fault(kind, times)
         if (kind, subject) not in self._reported:
-            self._reported.add((kind, subject))
+            self._reported[kind, subject] = None
+            if len(self._reported) > MAX_REPORTED:
+                del self._reported[next(iter(self._reported))]
             log.error("kafka_fault", **_fields(kind, subject), detail=text)
 
     def record_lost(self, source: str, offset: int, records: int, text: str) -> None:
@@ -84,7 +88,7 @@ class FaultLog:
     def end(self, kind: KafkaFault, subject: str = "") -> None:
         """End all faults of this kind whose subject begins like this; when they recur they are logged again."""
         for ended in [fault for fault in self._reported if fault[0] == kind and fault[1].startswith(subject)]:
-            self._reported.remove(ended)
+            del self._reported[ended]
             log.warning("kafka_fault_over", **_fields(*ended))
 
 

@@ -8,7 +8,7 @@ snapshot and reads from there, whatever is committed. It sends what followed the
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -272,7 +272,7 @@ class Correlator(Service):
             owned.snapshot_offset, owned.has_changes = offset, False
             self._metrics.record_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
         owned.snapshot_s = monotonic()
-        self._metrics.record_skews(owned.correlator.engine.skews_ns())
+        self._metrics.record_skews(ChainMap(*(owned.correlator.engine.skews_ns() for owned in self._owned.values())))
 
 
 class _RebalanceListener(ConsumerRebalanceListener):

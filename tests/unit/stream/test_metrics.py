@@ -71,3 +71,10 @@ def test_help_is_a_whole_sentence(row: Row[Any]) -> None:
 def test_every_former_metric_leads_to_a_present_one() -> None:
     present = {line.split()[2] for line in Metrics().text().decode().splitlines() if line.startswith("# TYPE")}
     assert {now for now, _ in FORMER_METRICS.values()} <= present - FORMER_METRICS.keys()
+
+
+def test_a_node_whose_clock_is_no_longer_known_has_no_skew(metrics: Metrics) -> None:
+    for node in ("n1", "n2"):
+        metrics.record_skews({f"default/{node}": 2_000_000_000})
+    skews = [(labels["node"], value) for name, labels, value in metrics.series() if "clock_skew" in name]
+    assert skews == [("default/n2", 2.0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
+from epicenter.stream.kafka.fault_log import MAX_REPORTED, FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 
 
@@ -31,3 +31,12 @@ def test_only_series_with_a_value_are_exported() -> None:
     series = [(name, labels["table"], value) for name, labels, value in metrics.series() if "stored_rows" in name]
     assert series == [("epicenter_stored_rows_total", "matches", 3.0)]
     assert not any(name.endswith("_created") for name, _, _ in metrics.series())
+
+
+def test_of_the_faults_that_last_only_the_newest_are_remembered() -> None:
+    fault_log = FaultLog(Metrics())
+    for offset in range(MAX_REPORTED + 5):
+        fault_log.record(KafkaFault.CORRUPT_BATCH, f"logs.raw/0:{offset}", "why")
+    assert len(fault_log._reported) == MAX_REPORTED
+    fault_log.end(KafkaFault.CORRUPT_BATCH)
+    assert not fault_log._reported
