@@ -326,7 +326,7 @@ class Engine:
 
         if (hour := end_ns // HOUR_NS) > self._state.swept_hour:
             self._state.swept_hour = hour
-            self._forget_old(end_ns)
+            self._forget_old(hour * HOUR_NS)
 
     def _forget_old(self, now_ns: int) -> None:
         """Forget what changes no result any more."""
