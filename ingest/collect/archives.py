@@ -26,7 +26,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from epicenter.ingest.collect.by_content import is_head_of_log
 from epicenter.ingest.collect.files import is_log
-from epicenter.ingest.provenance.log_file import HEAD_BYTES, open_log, read_fault
+from epicenter.ingest.provenance.log_file import HEAD_BYTES, open_log, read_bytes, read_fault
 from epicenter.ingest.provenance.packed import ANY_RATIO_BYTES, MAX_RATIO
 from epicenter.ingest.provenance.stated import Archive
 from epicenter.rules.errors import InputError
@@ -61,14 +61,17 @@ _HEADERS = (
     tarfile.GNUTYPE_LONGLINK,
 )
 
-Watch = Callable[[BufferedReader], AbstractContextManager[Callable[[], None]]]
-"""May show how much of a file was read: what it gives is called again and again meanwhile."""
+Show = Callable[[int], None]
+"""Shows that so many bytes of a file were read."""
+
+Watch = Callable[[int], AbstractContextManager[Show]]
+"""Begins to show how much of a file of this size was read."""
 
 
 @contextmanager
-def unwatched(file: BufferedReader) -> Iterator[Callable[[], None]]:
+def unwatched(size_bytes: int) -> Iterator[Show]:
     """Show nothing."""
-    yield lambda: None
+    yield lambda read_bytes: None
 
 
 class _Member(NamedTuple):
@@ -121,9 +124,9 @@ def _unpack(archive: Path, folder: Path, watch: Watch) -> Iterator[str]:
     folder.mkdir(parents=True)
     names, links = set[str](), dict[str, str]()
     try:
-        with open_log(archive) as opened, watch(opened) as show:
+        with open_log(archive) as opened, watch(archive.stat().st_size) as show:
             for member in _members(opened):
-                show()
+                show(read_bytes(opened))
                 if len(names) >= MAX_MEMBERS:
                     raise OSError(f"more than {MAX_MEMBERS:,} files in it")
                 fault = member.fault or _fault_of_name(member.name)
@@ -137,7 +140,7 @@ def _unpack(archive: Path, folder: Path, watch: Watch) -> Iterator[str]:
                 if name in names:
                     yield f"{archive}/{name}: in the archive more than once: only the last one was read"
                 names.add(name)
-                if fault := _write(member, folder / member.name, show):
+                if fault := _write(member, folder / member.name, lambda: show(read_bytes(opened))):
                     yield f"{archive}/{member.name}: {fault}"
     except _FAULTS as error:
         yield f"{archive}: {_why(error)}: only what comes before that was read"

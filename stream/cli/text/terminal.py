@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from time import monotonic
 from typing import Final
 
@@ -23,7 +21,6 @@ from rich.progress import (
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.source import OfSource, Show, Sources
-from epicenter.ingest.provenance.log_file import read_bytes
 from epicenter.sinks.text.sanitize import sanitize
 
 SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
@@ -66,15 +63,15 @@ def watched(batches: Iterable[Batch], sources: Sources) -> Iterator[Batch]:
 
 
 @contextmanager
-def unpacking(file: BufferedReader) -> Iterator[Callable[[], None]]:
-    """A progress bar of the bytes of an archive; the function shows how many were read."""
+def unpacking(size_bytes: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar of an archive of this size; the function gets how many bytes were read so far."""
     shown_bytes = 0
-    with _bar("unpacking", os.fstat(file.fileno()).st_size) as advance:
+    with _bar("unpacking", size_bytes) as advance:
 
-        def show() -> None:
+        def show(read_bytes: int) -> None:
             nonlocal shown_bytes
-            before, shown_bytes = shown_bytes, read_bytes(file)
-            advance(shown_bytes - before)
+            advance(read_bytes - shown_bytes)
+            shown_bytes = read_bytes
 
         yield show
 

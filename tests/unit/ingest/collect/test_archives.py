@@ -212,7 +212,9 @@ def test_an_archive_within_an_archive_is_left_out_and_counted(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "content", [tar({}), zipped({}), gzip.compress(tar({})), tar({}, header("a", tarfile.DIRTYPE))]
+    "content",
+    [tar({}), zipped({}), gzip.compress(tar({})), tar({}, header("a", tarfile.DIRTYPE))],
+    ids=["tar", "zip", "tar.gz", "only a folder"],
 )
 def test_an_empty_archive_can_not_be_read(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(content)
@@ -221,7 +223,11 @@ def test_an_empty_archive_can_not_be_read(content: bytes, tmp_path: Path) -> Non
     assert done.stderr.decode().splitlines()[-1].startswith(f"epicenter: {tmp_path}/a: ")
 
 
-@pytest.mark.parametrize("text", [b"", b"a line\n" * 200, b"\0" * 1024, gzip.compress(b"a line\n" * 200)])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"a line\n" * 200, b"\0" * 1024, gzip.compress(b"a line\n" * 200)],
+    ids=["empty", "text", "zeros", "packed"],
+)
 def test_a_log_is_no_archive(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(text)
     assert not is_archive(tmp_path / "a")

@@ -140,7 +140,7 @@ def of_a_large_window() -> bytes:
 
 
 @pytest.mark.parametrize("content", [of_a_large_dictionary(), of_a_large_window()], ids=["xz", "zstd"])
-def test_a_file_that_asks_for_much_memory_is_refused(content: bytes, file: Path) -> None:
+def test_a_file_that_needs_much_memory_is_refused(content: bytes, file: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(InputError, match="needs more than 256 MiB of memory"):
         open_log(file)
