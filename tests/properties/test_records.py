@@ -11,11 +11,12 @@ from epicenter.ingest.batch.records import Records
 
 HEADS = (b'{"date":1.5,"log":"', b'{"host":"n1","message":"', b'{"a":', b'{"msg":"', b"", b"plain ")
 TAILS = (b'"}', b'"}\n', b'\\n"}', b'"}}', b"", b"}", b'","b":"\\"')
+ESCAPES = (b"\\ud800", b"\\uDFff", b"\\u00d8", b"\\ud7ff", b"\\Ud800", b"\\u")
 values = st.lists(
     st.builds(
         lambda head, text, tail: head + text + tail,
         st.sampled_from(HEADS),
-        st.binary(max_size=6),
+        st.binary(max_size=6) | st.sampled_from(ESCAPES),
         st.sampled_from(TAILS),
     ),
     max_size=30,
@@ -25,6 +26,8 @@ USUAL_TEXT = [name + colon for name in NAMES for colon in (b':"', b': "')]
 
 
 def is_suspicious(value: bytes) -> bool:
+    if re.search(rb"\\u[dD][89a-fA-F]", value):
+        return True
     if not re.match(rb'\{["\s]', value) or value[1:2] in b"\v\f":
         return False
     return not any(mark in value for mark in USUAL_TEXT) or not value.endswith((b"}", b"}\n", b"}\r\n"))
