@@ -28,13 +28,18 @@ _END_OF_LINE = re.compile(rb"(?<!\\)((?:\\\\)*)\$\Z")
 
 
 _SOUGHT = re.compile(rb"\^?\(\?#sought:([^)]+)\)")
+_UNBOUNDED = re.compile(rb"\^?\(\?#unbounded\)")
+_BOUNDED_CLASS = re.compile(rb"(\[(?!\^)(?:\\.|[^\]\\])+\]|\\[wd])\{(\d+),\d+\}")
 
 
 def prefilter(pattern: bytes) -> bytes:
     """What to search for anywhere in a batch: fixed text of the pattern if it is long, else all of it.
 
-    A pattern may state this itself, in a comment at its start: `(?#sought:\\d%\\|)`.
+    A pattern may state this itself, in a comment at its start: `(?#sought:\\d%\\|)`. With `(?#unbounded)` it is all of
+    it, and its classes may repeat without end, which takes Hyperscan fewer states.
     """
+    if unbounded := _UNBOUNDED.match(pattern):
+        return _BOUNDED_CLASS.sub(_at_least, _without_anchors(pattern[unbounded.end() :]))
     if stated := _SOUGHT.match(pattern):
         return stated[1]
     return b"|".join(sorted(map(quoted, fixed_texts(pattern)))) or _without_anchors(pattern)
@@ -43,6 +48,10 @@ def prefilter(pattern: bytes) -> bytes:
 def _without_anchors(pattern: bytes) -> bytes:
     """Anchors mean the ends of one record, not of the batch."""
     return _END_OF_LINE.sub(rb"\1", pattern.removeprefix(b"^"))
+
+
+def _at_least(found: re.Match[bytes]) -> bytes:
+    return found[1] + (b"+" if int(found[2]) else b"*")
 
 
 def refusal(pattern: bytes) -> str:

@@ -51,6 +51,17 @@ def test_a_pattern_without_long_fixed_text_is_searched_for_itself(pattern: str) 
     assert prefilter(pattern.encode()) == pattern.encode()
 
 
+@pytest.mark.parametrize(
+    ("pattern", "searched"),
+    [
+        (r"^(?#unbounded)it[ =]{1,3}\d{1,9}[,;]{0,2}x$", r"it[ =]+\d+[,;]*x"),
+        (r"(?#unbounded)it \w{2,4}(?:a|b){1,3}[^x]{0,80}[\]x]{1,2}", r"it \w+(?:a|b){1,3}[^x]{0,80}[\]x]+"),
+    ],
+)
+def test_classes_of_an_unbounded_pattern_may_repeat_without_end(pattern: str, searched: str) -> None:
+    assert prefilter(pattern.encode()) == searched.encode()
+
+
 def test_text_is_quoted() -> None:
     text = bytes(range(256))
     assert re.fullmatch(quoted(text), text)
