@@ -122,7 +122,7 @@ class Records(Sequence[bytes]):
 
     @cached_property
     def _backslashes(self) -> Numbers:
-        """Their places. A text without any is searched twenty times faster."""
+        """Their places. Most texts have none, which is the cheapest to find out."""
         return np.flatnonzero(self._bytes == _BACKSLASH) if b"\\" in self.text else np.empty(0, np.int64)
 
     @cached_property
