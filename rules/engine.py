@@ -27,10 +27,10 @@ from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import pod_of, signal_of
 from epicenter.rules.event_time.common_clock import corrected, place_of, time_of_ns
-from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
+from epicenter.rules.event_time.ordering import bundle_order, heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.event_time.undated import UndatedMatches
-from epicenter.rules.event_time.waiting_list import Input, StoredInput, WaitingList
+from epicenter.rules.event_time.waiting_list import Input, StoredInput, Waiting, WaitingInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
 from epicenter.rules.liveness.reboots import is_boot
@@ -39,7 +39,7 @@ from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.verdict import STRAGGLER, Verdict
 from epicenter.rules.liveness.watch import LivenessWatch
-from epicenter.rules.model.heartbeats import EXIT, Advanced, Heartbeat, PhaseBegan, Step
+from epicenter.rules.model.heartbeats import EXIT, Advanced, Alive, Heartbeat, PhaseBegan, Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Gap, JobEnd, JobState, Joined
 from epicenter.rules.model.records import Match, RankPlacement
@@ -61,12 +61,14 @@ from epicenter.rules.model.signals import (
     is_unnamed,
     without_suggestion,
 )
+from epicenter.rules.model.step_bundle import StepBundle
 from epicenter.rules.model.times import END_NS, is_known
 from epicenter.rules.model.unusual import Unusual
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames, is_address
+from epicenter.rules.quiet import QuietHeartbeats
 from epicenter.rules.report.changes import ChangedIncidents
 from epicenter.rules.unnamed.memory import UnnamedMemory
 
@@ -132,6 +134,9 @@ class Engine:
             self._state.lifecycle.timers,
         )
         self._names: dict[tuple[str, str], str] = {}
+        placement = self._state.lifecycle.correlator.placement
+        self._quiet = QuietHeartbeats(self._names, self._state.skew, placement, self._state.liveness)
+        self._quiet_until_ns = END_NS
         self._windowed: deque[Signal] = deque(maxlen=MAX_KEPT_WINDOWED)
         self._joined: list[Joined] = []
         self._newest_verdict = next(reversed(self._state.liveness.verdicts), None)
@@ -199,8 +204,9 @@ class Engine:
         heartbeats: Iterable[Heartbeat] = (),
         rank_placements: Iterable[RankPlacement] = (),
         latest_ns_by_match: Mapping[str, int] = MappingProxyType({}),
+        step_bundles: Iterable[StepBundle] = (),
     ) -> None:
-        """Add matches, heartbeats and rank placements, in any order.
+        """Add matches, heartbeats, alone or in bundles, and rank placements, in any order.
 
         Matches with a latest time state none themselves; those that may be much later wait for the end of the input.
         """
@@ -211,6 +217,8 @@ class Engine:
             self._waiting.add(match_order(match), match)
         for heartbeat in heartbeats:
             self._waiting.add(heartbeat_order(heartbeat), heartbeat)
+        for bundle in step_bundles:
+            self._waiting.add(bundle_order(bundle), bundle)
         for rank_placement in rank_placements:
             self._waiting.add(placement_order(rank_placement), rank_placement)
 
@@ -230,22 +238,59 @@ class Engine:
         self._date(watermark_ns)
         watermark_ns = min(watermark_ns, self._undated.first_ns - 1)
         for due in self._waiting.pop_until(watermark_ns):
-            due_ns, arrived = due[0][0], due[-1]
-            self._fire_before(due_ns)
-            if self._state.skew.ahead_ns and (ahead_ns := self._ahead_ns(arrived)):
-                time_ns = time_of_ns(arrived) - ahead_ns
-                if time_ns > due_ns:
-                    self._waiting.delay(due, time_ns)
-                    continue
-                arrived = corrected(arrived, ahead_ns)
-            if type(arrived) is Match:
-                self._on_match(arrived)
-            elif type(arrived) is RankPlacement:
-                self._on_rank_placement(arrived)
-            else:
-                self._on_heartbeat(arrived)
+            if due is None or (self._quiet and due[0][0] > self._quiet_until_ns):
+                self._settle_before((min(watermark_ns, self._quiet_until_ns) + 1,))
+                if due:
+                    self._waiting.put_back(due)
+            elif not self._is_quiet(due):
+                self._settle_before(due[0])
+                self._fire_before(due[0][0])
+                self._process(self._without_rest(due))
         self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
+
+    def _is_quiet(self, due: Waiting) -> bool:
+        """Whether the input was added to the quiet heartbeats. No timer fires between those."""
+        kind, due_ns = type(due[-1]), due[0][0]
+        if not (kind is StepBundle or kind is Step or kind is Alive):
+            return False
+        if is_first := not self._quiet:
+            self._fire_before(due_ns)
+            self._quiet_until_ns = min((timers[0][0] for timers in self._timers if timers), default=END_NS)
+        is_quiet = self._has_times and self._quiet.add(due)
+        if is_first and is_quiet:
+            self._record_progress()
+        return is_quiet
+
+    def _settle_before(self, order: tuple[Any, ...]) -> None:
+        if self._quiet:
+            for rest in self._quiet.settle(order):
+                self._waiting.put_back(rest)
+
+    def _without_rest(self, due: Waiting) -> WaitingInput:
+        """The input; of a bundle the first step, and the others are put back."""
+        order, number, arrived = due
+        if type(arrived) is not StepBundle:
+            return order, number, arrived
+        if len(arrived.ranks) > 1:
+            rest = arrived.since(1)
+            self._waiting.put_back((bundle_order(rest), number, rest))
+        return order, number, arrived.step_at(0)
+
+    def _process(self, due: WaitingInput) -> None:
+        due_ns, arrived = due[0][0], due[-1]
+        if self._state.skew.ahead_ns and (ahead_ns := self._ahead_ns(arrived)):
+            time_ns = time_of_ns(arrived) - ahead_ns
+            if time_ns > due_ns:
+                self._waiting.delay(due, time_ns)
+                return
+            arrived = corrected(arrived, ahead_ns)
+        if type(arrived) is Match:
+            self._on_match(arrived)
+        elif type(arrived) is RankPlacement:
+            self._on_rank_placement(arrived)
+        else:
+            self._on_heartbeat(arrived)
 
     def _begin_times(self) -> None:
         """Lines without any time come first: they end here, as a file does, since no known time passes after them."""

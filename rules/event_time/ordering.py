@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from epicenter.rules.model.flat_heartbeats import facts_of
 from epicenter.rules.model.heartbeats import Heartbeat
 from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.step_bundle import StepBundle
 
 Order = tuple[int, int, str, str, str, int, int, str, str]
 
@@ -39,6 +40,30 @@ def heartbeat_order(heartbeat: Heartbeat) -> Order:
         heartbeat.cluster,
         f"{phase}/{world_size}/{saved_step}/{compute_ns}" if has_more else _NO_MORE,
     )
+
+
+def bundle_order(bundle: StepBundle, number: int = 0) -> Order:
+    """As its first step, or the one with this number."""
+    rank, compute_ns = bundle.ranks[number], bundle.compute_ns[number]
+    return (
+        bundle.times_ns[number],
+        0,
+        bundle.node,
+        bundle.source,
+        bundle.job,
+        bundle.step,
+        -1 if rank is None else rank,
+        bundle.cluster,
+        _NO_MORE if compute_ns is None else f"{_NO_MORE}/{compute_ns}",
+    )
+
+
+def count_before(bundle: StepBundle, order: tuple[Any, ...]) -> int:
+    """How many of its steps come before an input of this order, which may be a time alone."""
+    count, end = bundle.count_until(order[0]), len(bundle.ranks)
+    while count < end and bundle.times_ns[count] == order[0] and bundle_order(bundle, count) < order:
+        count += 1
+    return count
 
 
 def placement_order(rank_placement: RankPlacement) -> Order:

@@ -32,7 +32,7 @@ MIN_NODES: Final = 3
 _NEARLY_ALL: Final = 0.75
 
 
-class _Round(msgspec.Struct):
+class Round(msgspec.Struct):
     """When each node reported a job's newest step, by its own clock."""
 
     step: int
@@ -46,7 +46,7 @@ class ClockSkew(msgspec.Struct):
     their newest step. The nodes and jobs without steps or banners for the longest time are forgotten first.
     """
 
-    rounds: dict[str, _Round] = {}
+    rounds: dict[str, Round] = {}
     banners: dict[str, dict[str, dict[str, int]]] = {}
     differences_ns: dict[str, list[int]] = {}
     ahead_ns: dict[str, int] = {}
@@ -64,7 +64,7 @@ class ClockSkew(msgspec.Struct):
                 self._correct(self._skews_by_banners_ns(job))
             if current is not None:
                 self._close(self.rounds.pop(job))
-            self.rounds[job] = current = _Round(step)
+            self.rounds[job] = current = Round(step)
             if len(self.rounds) > MAX_KEPT_JOBS:
                 del self.rounds[next(iter(self.rounds))]
         if step == current.step:
@@ -109,7 +109,7 @@ class ClockSkew(msgspec.Struct):
         found = ((node, self.skew_ns(node)) for node in sorted(self.differences_ns))
         return {node: skew_ns for node, skew_ns in found if skew_ns is not None}
 
-    def _close(self, done: _Round) -> None:
+    def _close(self, done: Round) -> None:
         if len(done.reported_ns) < 2:
             return
         middle_ns = median_low(done.reported_ns.values())

@@ -221,7 +221,7 @@ class JobWatch(msgspec.Struct):
     def step(self, heartbeat: Step) -> bool:
         """Record a step; true if the job advanced."""
         step, attempt, last_step_ns = heartbeat.step, self.progress.attempt, self.progress.last_step_ns
-        key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
+        key = member_key(heartbeat.node, heartbeat.rank)
         member = self.members.get(key)
         is_catching_up = member is not None and (step > member.step or heartbeat.event_time_ns == member.step_ns)
         has_just_ended = self.progress.has_ended and heartbeat.event_time_ns <= self.ended_ns + LAST_STEPS_NS
@@ -250,6 +250,11 @@ def job_key(cluster: str, job: str, node: str) -> str:
     """The key of a job, or of the node whose lines name no job."""
     of_kind = f"job{_KEY_BREAK}{job}" if job else f"node{_KEY_BREAK}{node}"
     return f"{cluster}{_KEY_BREAK}{of_kind}"
+
+
+def member_key(node: str, rank: int | None) -> str:
+    """The key of a rank of a job."""
+    return f"{node}{_KEY_BREAK}{rank}"
 
 
 def node_key(cluster: str, node: str) -> str:
