@@ -185,6 +185,10 @@ class Settings(BaseSettings):
     match_partitions: int = Field(
         default=4, ge=1, description="Partitions of the topics that are partitioned by cluster."
     )
+    bundle_steps: bool = Field(
+        default=False,
+        description="Send steps that ranks of a node complete together as one record. First update every worker.",
+    )
     replication: int = Field(default=1, ge=1, description="Replicas of each topic, for `epicenter topics`.")
     services: ServiceNames = Field(
         default=("match", "correlate", "store", "notify"),

@@ -12,6 +12,7 @@ from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat
 from epicenter.rules.model.ledger import Delivery, Gap, JobState, Joined, Sample
 from epicenter.rules.model.records import Match, RankPlacement
+from epicenter.rules.model.step_bundle import StepBundle
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
 Item = TypeVar("Item")
@@ -21,6 +22,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     """Scan results of one raw partition, up to the raw offset `end` (excluded).
 
     A batch that is too large comes in pieces; `end` and `newest_ns`, its newest event time, come with the last one.
+    `step_bundles` are heartbeats too.
     """
 
     source: str
@@ -29,6 +31,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     matches: tuple[Match, ...]
     heartbeats: tuple[FlatHeartbeat, ...]
     rank_placements: tuple[RankPlacement, ...] = ()
+    step_bundles: tuple[StepBundle, ...] = ()
 
 
 class ScanMessage(msgspec.Struct, frozen=True, array_like=True, tag="found"):
@@ -39,7 +42,7 @@ class ScanMessage(msgspec.Struct, frozen=True, array_like=True, tag="found"):
     @property
     def has_content(self) -> bool:
         """Whether it holds more than progress."""
-        return any(part.matches or part.heartbeats or part.rank_placements for part in self.parts)
+        return any(part.matches or part.heartbeats or part.rank_placements or part.step_bundles for part in self.parts)
 
 
 class ProgressTick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
@@ -143,6 +146,4 @@ def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | No
     if middle == 0:
         return None
     first = Part(part.source, None, None, part.matches[:middle], ())
-    return [first], [
-        Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.heartbeats, part.rank_placements)
-    ]
+    return [first], [replace(part, matches=part.matches[middle:])]

@@ -23,6 +23,7 @@ class Sender:
     def __init__(self, settings: Settings, producer: AIOKafkaProducer):
         self._names = TopicNames(settings.prefix)
         self._match_partitions = settings.match_partitions
+        self._bundles_steps = settings.bundle_steps
         self._producer = producer
 
     async def send(self, ranges: Sequence[ScannedRange]) -> None:
@@ -30,7 +31,7 @@ class Sender:
         sends = []
         for number in range(self._match_partitions):
             for value in encode_in_pieces(
-                [scanned_range.part(number, self._match_partitions) for scanned_range in ranges]
+                [scanned_range.part(number, self._match_partitions, self._bundles_steps) for scanned_range in ranges]
             ):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
         for scanned_range in ranges:

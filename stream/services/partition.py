@@ -79,7 +79,8 @@ class PartitionCorrelator:
             return changed
         for part in message.parts if isinstance(message, ScanMessage) else ():
             self._state.watermark.learn(_times_ns(part))
-            self.engine.add(part.matches, map(unflattened, part.heartbeats), part.rank_placements)
+            heartbeats = map(unflattened, part.heartbeats)
+            self.engine.add(part.matches, heartbeats, part.rank_placements, step_bundles=part.step_bundles)
             if part.end is not None and part.newest_ns is not None:
                 self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
         return []
@@ -143,3 +144,4 @@ def _without_large_fields(joined: Joined) -> Joined:
 def _times_ns(part: Part) -> Iterator[int]:
     yield from (match.event.event_time_ns for match in part.matches)
     yield from (heartbeat.event_time_ns for heartbeat in part.heartbeats)
+    yield from (time_ns for bundle in part.step_bundles for time_ns in bundle.times_ns)

@@ -185,6 +185,7 @@ class StoreWriter(Service):
     def _rows_of_scan(self, found: ScanMessage | StoreMessage | ProgressTick) -> Iterator[tuple[Table, Any]]:
         for part in found.parts if isinstance(found, ScanMessage) else ():
             yield from (("heartbeats", unflattened(heartbeat)) for heartbeat in part.heartbeats)
+            yield from (("heartbeats", step) for bundle in part.step_bundles for step in bundle.steps())
             yield from (("rank_placements", rank_placement) for rank_placement in part.rank_placements)
             yield from map(self._with_its_rule, self._with_known_rule(part.matches))
         if isinstance(found, StoreMessage):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from epicenter.rules.model.heartbeats import Step
 from epicenter.rules.model.ledger import Gap, JobPhase, JobState, Joined, Sample
+from epicenter.rules.model.step_bundle import StepBundle
 from epicenter.stream.kafka.messages import (
     SPLIT_ABOVE_BYTES,
     Part,
@@ -56,8 +58,15 @@ def test_large_states_of_jobs_are_split_and_arrive_in_order() -> None:
     assert [state for piece in pieces if isinstance(piece, StoreMessage) for state in piece.job_states] == states
 
 
+def test_a_part_of_bundles_alone_has_content() -> None:
+    bundle = StepBundle.alone(Step(7, "default", "A", "n1", 3, 0))
+    message = ScanMessage((Part("logs.raw/0", 7, 7, (), (), step_bundles=(bundle,)),))
+    assert message.has_content
+    assert decode(encode(message)) == message
+
+
 def test_messages_of_earlier_versions_are_read() -> None:
-    """A part once had no rank placements: as it was then in the topic."""
+    """A part once had no rank placements, and no bundles: as it was then in the topic."""
     old = msgspec.msgpack.encode(["found", [["logs.raw/0", 7, None, [], []]]])
     assert decode(old) == ScanMessage((Part("logs.raw/0", 7, None, (), ()),))
     assert decode(encode(StoreMessage())) == StoreMessage()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+from aiokafka import TopicPartition
 
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened
+from epicenter.rules.model.heartbeats import Step
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.kafka.messages import Part, ProgressTick, ScanMessage, decode, encode, encode_in_pieces
+from epicenter.stream.kafka.scan_messages import ScannedRange
+from epicenter.stream.scan.scan import ScanResult
 from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import a_scanner, at, batch, kernel, the_rules, vector
 
@@ -182,6 +186,34 @@ def test_the_wait_for_live_lines_follows_their_lateness_with_the_same_incidents(
     assert incidents_after(at_pace=False, front_s=0.2) == []
     early, in_full = incidents_after(at_pace=True, front_s=0.2), incidents_after(at_pace=False, front_s=1.0)
     assert early == in_full != []
+
+
+def steps_of_a_job(bundles_steps: bool) -> list[ScanMessage | ProgressTick]:
+    """Two nodes of four ranks make steps for five minutes, of which one rank makes two less; then nothing comes."""
+    messages: list[ScanMessage | ProgressTick] = []
+    for number in range(60):
+        ranks = [(node, rank) for node in (0, 1) for rank in range(4 * node, 4 * node + 4) if rank != 6 or number < 58]
+        steps = [Step(at(5 * number + rank / 100), "default", "A", f"n{node}", number, rank) for node, rank in ranks]
+        found = ScanResult(heartbeats=[*steps], newest_ns=at(5 * number + 1))
+        scanned = ScannedRange(TopicPartition("raw", 0), number + 1, found)
+        messages += [ScanMessage((scanned.part(0, 1, bundles_steps),)), tick((number + 1, 0), ("raw/0",), at_pace=True)]
+    return [*messages, tick((60, 0), elapsed_s=600, at_pace=True)]
+
+
+def test_steps_in_bundles_give_the_same_as_single_steps() -> None:
+    singly, in_bundles = correlator(), correlator()
+    (incident,) = processed(singly, *steps_of_a_job(bundles_steps=False))
+    assert (incident.failure_class, incident.root_cause.node, incident.root_cause.rank) == ("unknown-death", "n1", 6)
+    assert processed(in_bundles, *steps_of_a_job(bundles_steps=True)) == [incident]
+    assert in_bundles.wait_ns == singly.wait_ns
+    assert in_bundles.for_store() == singly.for_store()
+
+
+def test_bundles_make_messages_shorter() -> None:
+    in_bundles, singly = (
+        sum(len(encode(message)) for message in steps_of_a_job(is_bundled)) for is_bundled in (True, False)
+    )
+    assert in_bundles < 0.7 * singly
 
 
 def test_open_incidents_are_counted_by_the_next_owner_too() -> None:
