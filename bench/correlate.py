@@ -22,6 +22,7 @@ from typing import Any
 
 from bench.correlate_day import BATCH_NS, Day
 from bench.correlate_input import START_NS, Job, as_received, failing_jobs, jobs, rule_set
+from bench.correlate_steps import steps
 from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Heartbeat
@@ -187,7 +188,7 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-PARTS: dict[str, Callable[[], Row]] = {"rate": rate, "watchdogs": watchdogs, "day": day}
+PARTS: dict[str, Callable[[], Row]] = {"rate": rate, "watchdogs": watchdogs, "day": day, "steps": steps}
 
 
 def main() -> None:
@@ -212,7 +213,7 @@ def in_own_process(part: str) -> Row:
 
 def report(rows: dict[str, Row]) -> None:
     """The results with their goals for people on standard error; JSON on standard output."""
-    fast, storm, long = rows["rate"], rows["watchdogs"], rows["day"]
+    fast, storm, long, every = rows["rate"], rows["watchdogs"], rows["day"], rows["steps"]
     print(
         f"{fast['signals']:,} signals, {fast['incidents']} incidents: {fast['engine_per_s']:,.0f} signals/s on one core"
         f" (goal: 50,000)\n"
@@ -224,7 +225,12 @@ def report(rows: dict[str, Row]) -> None:
         f"{long['ranks']:,} ranks, {long['hours']} hours, {long['failures']} failures, {long['incidents']} incidents:"
         f" {long['records']:,} matches and heartbeats, {long['records_per_s']:,.0f}/s\n"
         f"  second half: memory {long['memory_mb_per_hour']:+.2f} MB an hour, snapshot"
-        f" {long['snapshot_kb_per_hour']:+.1f} kB an hour (goal: 0)",
+        f" {long['snapshot_kb_per_hour']:+.1f} kB an hour (goal: 0)\n"
+        f"{every['ranks']:,} ranks that all report each step, from message to engine: {every['single_per_s']:,.0f}"
+        f" heartbeats/s singly, {every['bundled_per_s']:,.0f}/s in bundles\n"
+        f"  sent by the workers that match: {every['single_sent_per_s']:,.0f}/s singly,"
+        f" {every['bundled_sent_per_s']:,.0f}/s in bundles;"
+        f" {every['single_bytes']:.0f} and {every['bundled_bytes']:.0f} bytes each",
         file=sys.stderr,
     )
     print(json.dumps(rows))
