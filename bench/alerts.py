@@ -22,8 +22,7 @@ def main() -> None:
     """Print a line for the storm, and one for each number of open incidents."""
     harness = PlannerHarness(routing())
     began_s = process_time()
-    for rank in range(RANKS):
-        harness.process(incident(nodes=1 + rank // 8, signal_count=1 + rank), after_s=0.02)
+    storm(harness, RANKS)
     spent_s = process_time() - began_s
     kinds = ", ".join(harness.kinds)
     print(f"storm: {RANKS:,} revisions in {RANKS * 0.02:.0f} s of their clock: {len(harness.sent)} messages ({kinds})")
@@ -33,7 +32,7 @@ def main() -> None:
 
 
 def _tick_ms(number: int) -> float:
-    harness = _with_open(number)
+    harness = with_open(number)
     began_s = process_time()
     for _ in range(5):
         harness.planner.advance(harness.context())
@@ -42,10 +41,17 @@ def _tick_ms(number: int) -> float:
 
 
 def _state_bytes(number: int) -> int:
-    return sum(map(len, _with_open(number).records.values()))
+    return sum(map(len, with_open(number).records.values()))
 
 
-def _with_open(count: int) -> PlannerHarness:
+def storm(harness: PlannerHarness, ranks: int) -> None:
+    """One incident that each rank makes larger."""
+    for rank in range(ranks):
+        harness.process(incident(nodes=1 + rank // 8, signal_count=1 + rank), after_s=0.02)
+
+
+def with_open(count: int) -> PlannerHarness:
+    """The state with so many open incidents."""
     harness = PlannerHarness(routing(route=TWO_TARGETS, inhibit=INHIBIT))
     for number in range(count):
         harness.observe(incident(f"i{number:05}", severity="warning" if number % 2 else "critical"))

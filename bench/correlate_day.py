@@ -76,14 +76,14 @@ class Run:
 class Day:
     """Jobs one after the other on the same nodes; failed jobs restart from their last checkpoint."""
 
-    def __init__(self, hours: int):
+    def __init__(self, hours: int, ranks: int = RANKS, jobs: int = JOBS):
         self._chance = Random(1)
         self._end_ns = START_NS + hours * 3600 * NS_PER_S
-        nodes_each = RANKS // GPUS // JOBS
-        self.ranks = JOBS * nodes_each * GPUS
+        nodes_each = ranks // GPUS // jobs
+        self.ranks = jobs * nodes_each * GPUS
         self._runs = [
             run
-            for slot in range(JOBS)
+            for slot in range(jobs)
             for run in self._runs_on(slot, [f"node{slot * nodes_each + index:05d}" for index in range(nodes_each)])
         ]
         self.failures = sum(bool(run.lost_node) and run.stop_ns < self._end_ns for run in self._runs)

@@ -117,18 +117,9 @@ def scanned_in_own_process(log: Path, patterns: int, processes: int) -> dict[str
 
 def scan_file(log: Path, patterns: int, processes: int) -> dict[str, float]:
     """Seconds, lines a second, hits and peak memory of one pass; patterns are compiled before the clock starts."""
-    rules = RuleSet(tuple(some_rules(patterns)), ()) if patterns else load()
-    scanner = BatchScanner(rules, "bench", keep_all=bool(patterns), finds_liveness=False)
+    scanner = scanner_for(patterns)
     start_s, start_cpu_s = perf_counter(), _cpu_s()
-    lines = matches = 0
-    sources = Sources([str(log)], "bench", follow=False)
-    for scanned in (
-        scan_in_parts(sources, scanner, processes, lambda part: None)
-        if processes
-        else BlockBuffer(scanner).scan_all(read_to_the_end(sources))
-    ):
-        lines += scanned.records
-        matches += len(scanned.matches)
+    lines, matches = scanned(log, scanner, processes)
     elapsed_s, cpu_s = perf_counter() - start_s, _cpu_s() - start_cpu_s
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
@@ -143,6 +134,27 @@ def scan_file(log: Path, patterns: int, processes: int) -> dict[str, float]:
 def _cpu_s() -> float:
     """The processor time of this process and of those that it has ended."""
     return sum(os.times()[:4])
+
+
+def scanner_for(patterns: int) -> BatchScanner:
+    """The scanner of `match` with so many patterns, compiled; with the whole catalogue for 0."""
+    rules = RuleSet(tuple(some_rules(patterns)), ()) if patterns else load()
+    return BatchScanner(rules, "bench", keep_all=bool(patterns), finds_liveness=False)
+
+
+def scanned(log: Path, scanner: BatchScanner, processes: int = 0) -> tuple[int, int]:
+    """How many lines the log has, and how many matches. Without `processes`, this one reads it all."""
+    sources = Sources([str(log)], "bench", follow=False)
+    results = (
+        scan_in_parts(sources, scanner, processes, lambda part: None)
+        if processes
+        else BlockBuffer(scanner).scan_all(read_to_the_end(sources))
+    )
+    lines = matches = 0
+    for result in results:
+        lines += result.records
+        matches += len(result.matches)
+    return lines, matches
 
 
 def expressions(count: int) -> list[str]:

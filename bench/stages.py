@@ -76,11 +76,11 @@ def main() -> None:
     print(f"{'as a broker stores it (' + codec + ')':<56} {size_bytes / RECORDS:6.0f} bytes a line")
 
 
-def fetched(codec: int, quiet: bool) -> Iterator[tuple[TopicPartition, bytes, int]]:
-    """(partition, bytes of the broker's answer, first offset) of all fetches."""
-    records = envelopes(RECORDS, share=0.0 if quiet else 1.0)
+def fetched(codec: int, quiet: bool, count: int = RECORDS) -> Iterator[tuple[TopicPartition, bytes, int]]:
+    """(partition, bytes of the broker's answer, first offset) of all fetches of `count` records."""
+    records = envelopes(count, share=0.0 if quiet else 1.0)
     batches: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-    for number in range(RECORDS // RECORDS_A_BATCH):
+    for number in range(count // RECORDS_A_BATCH):
         ours = batches[number % PARTITIONS]
         builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 30)
         for offset, (key, value) in enumerate(islice(records, RECORDS_A_BATCH)):
@@ -97,12 +97,16 @@ def cost_ns(fetches: list[tuple[TopicPartition, bytes, int]], work: Callable[[Ch
     best_s = float("inf")
     for _ in range(RUNS):
         begun_s = process_time()
-        for partition, content, first in fetches:
-            given = (MemoryRecords(content), None, first, None, None, True, 0)
-            for chunk in WholeBatches(CHUNK_RECORDS, partition, *given):
-                work(chunk)
+        for chunk in chunks_of(fetches):
+            work(chunk)
         best_s = min(best_s, process_time() - begun_s)
     return best_s / RECORDS * 1e9
+
+
+def chunks_of(fetches: list[tuple[TopicPartition, bytes, int]]) -> Iterator[Chunk]:
+    """The chunks in which a worker reads them."""
+    for partition, content, first in fetches:
+        yield from WholeBatches(CHUNK_RECORDS, partition, MemoryRecords(content), None, first, None, None, True, 0)
 
 
 def as_batch(chunk: Chunk) -> Any:
