@@ -30,7 +30,9 @@ def rules_named(rules: RuleSet, name: str) -> list[Rule]:
     """The rules whose signals a name selects."""
     if is_rule_id(name):
         return [rules.by_id[rule_id] for rule_id in ids_of(rules, name)]
-    return [rule for rule in rules.all_rules if _may_be(rule.spec.failure_class, name)]
+    if name not in rules.named:
+        rules.named[name] = [rule for rule in rules.all_rules if _may_be(rule.spec.failure_class, name)]
+    return rules.named[name]
 
 
 def _may_be(failure_class: str, wanted: str) -> bool:

@@ -187,7 +187,7 @@ class RuleSet:
     Rules of tables are found `by_id` only: the rule with the table selects their lines. Patterns of `only_in_triage`
     rules come after `expressions`, those of `beside_failures` rules last. `digest` is that of the `files`. `marks` are
     patterns of no rule, searched for together with `expressions`. `advice` are a site's next steps, by class.
-    `cause_model` weighs causes.
+    `cause_model` weighs causes. `named` remembers what `rules_named` found.
     """
 
     rules: tuple[Rule, ...]
@@ -199,11 +199,12 @@ class RuleSet:
     advice: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cause_model: CauseModel = NO_CAUSE_MODEL
     by_id: dict[str, Rule] = field(init=False)
+    named: dict[str, list[Rule]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_id", {rule.spec.id: rule for rule in self.all_rules})
 
-    @property
+    @cached_property
     def all_rules(self) -> tuple[Rule, ...]:
         """The rules, each followed by those of its table."""
         return tuple(rule for owner in self.rules for rule in (owner, *owner.finer.values()))
