@@ -1,0 +1,49 @@
+"""Work grows with the size of the input, whatever its shape: no cliffs. Calls are counted, so no clock is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+import pytest
+
+from bench.work_count import Calls
+from tests.support.growth import SHAPES
+
+MAX_RATIO: Final = 2.5
+"""How much more the second doubling of the input may add than the first one.
+
+It is 2 where each thing costs the same, and 4 where each looks at all others.
+"""
+
+BLOCKS: Final = "stream/scan/blocks.py looks for the rest of each block in the lines of all other writers"
+BROKEN_NODES: Final = "rules/correlate/broken_nodes.py looks at all signals of all open incidents, for each failed host"
+CLIFFS: Final = {
+    "scan: tracebacks one after the other": BLOCKS,
+    "scan: tracebacks of hosts and jobs that take turns": BLOCKS,
+    "triage: tracebacks of hosts and jobs": BLOCKS,
+    "engine: hosts that lose a GPU at once": BROKEN_NODES,
+    "triage: hosts that lose a GPU at once": BROKEN_NODES,
+    "alerts: messages": "rules/alerts/guard.py counts all actions of the last hour again, for each message",
+}
+"""Known ones, with what grows. Whoever mends one removes it from here, or its test fails because it passes."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=CLIFFS[name])] if name in CLIFFS else [])
+        for name in SHAPES
+    ],
+)
+def test_twice_the_input_is_twice_the_work(name: str, tmp_path: Path) -> None:
+    shape = SHAPES[name]
+
+    def calls_of(size: int) -> int:
+        folder = Path(mkdtemp(dir=tmp_path))
+        return Calls(shape.work(size, folder)).ours
+
+    calls_of(shape.size // 2)  # fills caches, which would otherwise make the first size the dearest
+    few, more, most = map(calls_of, (shape.size, 2 * shape.size, 4 * shape.size))
+    assert most - more <= MAX_RATIO * (more - few)
