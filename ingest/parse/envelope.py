@@ -31,6 +31,7 @@ _LINE_FIELD: Final = "line"
 DETAIL_FIELDS: Final = ("error", "err", "exc_info", "exception", "stack_trace")
 """What loggers of JSON (zap, logrus, zerolog, Python's) put next to their message: the error, or a whole traceback."""
 
+_DETAILS = frozenset(DETAIL_FIELDS)
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
 _RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
 _CLOCK = re.compile(rb":\d\d:\d\d")
@@ -88,7 +89,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     event_fields = printed_event(peeled.body)
     identity = identity_of(fields | event_fields if event_fields else fields)
     origin = record.origin or _PLAIN
-    if is_envelope(record.value):
+    if record.origin and is_envelope(record.value):
         origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin, identity)
     node = identity.node if identity.is_cluster_event else identity.node or _node(peeled, origin, record, identity.job)
     event = LogEvent(
@@ -254,6 +255,8 @@ def _text_of(fields: dict[str, Any], value: bytes) -> str:
 
 def _with_detail(text: str, fields: dict[str, Any]) -> str:
     """The message with the error that its logger put into another field; a traceback begins a new line."""
+    if _DETAILS.isdisjoint(fields):
+        return text
     details = (content for name in DETAIL_FIELDS if isinstance(content := fields.get(name), str))
     detail = next((content for content in details if content and content not in text), "")
     if not detail:
@@ -299,7 +302,7 @@ def _rank(identity: Identity, peeled: Peeled, origin: Origin) -> int | None:
     of_c10d = _RANK_OF_C10D.search(peeled.body) if may_be_another else None
     stated = (identity.rank, peeled.rank, of_c10d[1] if of_c10d else None)
     for value in (*stated, task, identity.pod_index, origin.rank):
-        if value is not None and (rank := _number(value)) is not None:
+        if value is not None and value != "" and (rank := _number(value)) is not None:
             return rank
     return None
 

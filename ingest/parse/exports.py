@@ -52,7 +52,7 @@ _TEXTS_OF_GOOGLE = ("MESSAGE", "message", "log", "msg")
 
 def unwrapped(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields as a shipper would have written them; the same if they are not of a store."""
-    if "logStreamName" in fields or fields.keys() >= {"logGroup", "logStream"}:
+    if "logStreamName" in fields or ("logGroup" in fields and "logStream" in fields):
         return _with_inner(_of_cloudwatch(fields), "message")
     if "insertId" in fields:
         return _with_inner(_of_google(fields), "message")
@@ -61,7 +61,10 @@ def unwrapped(fields: dict[str, Any]) -> dict[str, Any]:
     for name in _OF_A_HIT:
         if isinstance(inner := fields.get(name), dict) and isinstance(inner.get("message"), str):
             return _with_inner(inner, "message")
-    return next((fields | inner for name in _OF_A_WATCH if (inner := _event_in(fields, name))), fields)
+    for name in _OF_A_WATCH:
+        if inner := _event_in(fields, name):
+            return fields | inner
+    return fields
 
 
 def _event_in(fields: dict[str, Any], name: str) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def peel(line: str) -> Peeled:
         body = body[found.end() :]
     if "[repeated " in body:
         body = REPEATED.sub("", body)
+    if not (fields or speakers or timed):
+        return Peeled(body)
     return Peeled(
         body=body,
         host=fields.get("host", ""),

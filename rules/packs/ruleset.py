@@ -76,7 +76,7 @@ class Rule:
 
     def disclaims(self, line: bytes) -> bool:
         """Whether the line matches one of `unless`, so that it is not the rule's."""
-        return any(pattern.search(line) for pattern in self._unless)
+        return bool(self._unless) and any(pattern.search(line) for pattern in self._unless)
 
     @cached_property
     def extract_of_block(self) -> tuple[re.Pattern[bytes], ...]:

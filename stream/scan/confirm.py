@@ -209,6 +209,8 @@ def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]
 def _without_fallbacks(fitting: Iterable[LineHit | None]) -> list[LineHit]:
     """The hits of one line; a fallback that opens a block stays next to other fallbacks, since the block decides."""
     hits = [hit for hit in fitting if hit]
+    if len(hits) < 2:
+        return hits
     known = without_needless_fallbacks(hits)
     if any(hit.is_failure and not hit.rule.spec.fallback for hit in known):
         return known
