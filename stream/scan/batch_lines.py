@@ -21,7 +21,7 @@ class BatchLines:
         self.batch = batch
         self._cluster = cluster
         self._invalid = invalid
-        self._parsed: dict[int, Parsed | None] = {}
+        self._parsed: dict[int, Parsed] = {}
         self._stated_ns: dict[int, int | None] = {}
         self._numbers_by_speaker: dict[Speaker, list[int]] = {}
         self._upto = 0
@@ -29,13 +29,24 @@ class BatchLines:
     def __len__(self) -> int:
         return len(self.batch)
 
+    def read(self, number: int) -> Parsed:
+        """The line of a record.
+
+        Raises:
+            RecordError: the record can't be read as one.
+        """
+        if number not in self._parsed:
+            self._parsed[number] = parse(self.batch.record(number), self._cluster)
+        return self._parsed[number]
+
     def at(self, number: int) -> Parsed | None:
         """The line; None if the record can't be read as one."""
         if number in self._invalid:
             return None
-        if number not in self._parsed:
-            self._parsed[number] = self._read(number)
-        return self._parsed[number]
+        try:
+            return self.read(number)
+        except RecordError:
+            return None
 
     def stated_ns(self, number: int) -> int | None:
         """The time that the record states itself."""
@@ -75,12 +86,6 @@ class BatchLines:
                 if found == writer:
                     return True
         return False
-
-    def _read(self, number: int) -> Parsed | None:
-        try:
-            return parse(self.batch.record(number), self._cluster)
-        except RecordError:
-            return None
 
 
 def speaker(line: Parsed) -> Speaker:

@@ -99,13 +99,9 @@ class Confirmer:
         owners = enumerate(rules.rule_of_pattern)
         self._of_failures = {number for number, rule in owners if reports_failure(rule.spec.role)}
 
-    def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> Confirmed:
-        """The line with its hits. Of several pieces, the one that reports a failure, with the hits of all.
-
-        Raises:
-            RecordError: the envelope's text field is not text.
-        """
-        line, hits = self._as_it_is(record, patterns)
+    def confirmed(self, record: RawRecord, whole: Parsed, patterns: Sequence[int]) -> Confirmed:
+        """The record's line with its hits. Of several pieces, the one that reports a failure, with the hits of all."""
+        line, hits = self._as_it_is(record, whole, patterns)
         undressed_line = self._undressed(record, line) if self._may_be_pasted and not is_named(hits) else None
         return undressed_line or (line, hits)
 
@@ -123,8 +119,7 @@ class Confirmer:
             bodies = {piece.body for piece in pieces}
         return None
 
-    def _as_it_is(self, record: RawRecord, patterns: Sequence[int]) -> Confirmed:
-        whole = parse(record, self._cluster)
+    def _as_it_is(self, record: RawRecord, whole: Parsed, patterns: Sequence[int]) -> Confirmed:
         pieces = pieces_of(whole.body)
         if len(pieces) == 1:
             return whole, _without_fallbacks(self._fitting(whole, patterns).values())

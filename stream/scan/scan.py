@@ -153,7 +153,7 @@ class BatchScanner:
                 continue
             begun_s = self._rule_budget.clock_s()
             try:
-                parsed, hits = self._confirmer.confirmed(times.batch.record(number), allowed)
+                parsed, hits = self._confirmer.confirmed(times.batch.record(number), times.lines.read(number), allowed)
             except RecordError as error:
                 invalid[number] = Fault.of(error)
                 continue
@@ -184,7 +184,7 @@ class BatchScanner:
         if not candidates:
             return None
         record = msgspec.structs.replace(times.batch.record(number), value=value)
-        parsed, hits = self._confirmer.confirmed(record, candidates)
+        parsed, hits = self._confirmer.confirmed(record, parse(record, self._cluster), candidates)
         is_named = any(hit.is_failure and not hit.rule.spec.fallback for hit in hits)
         return RecordHits(number, times.with_time(parsed, number), hits) if is_named else None
 

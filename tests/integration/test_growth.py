@@ -17,14 +17,7 @@ MAX_RATIO: Final = 2.5
 It is 2 where each thing costs the same, and 4 where each looks at all others.
 """
 
-BLOCKS: Final = "stream/scan/blocks.py looks for the rest of each block in the lines of all other writers"
-BROKEN_NODES: Final = "rules/correlate/broken_nodes.py looks at all signals of all open incidents, for each failed host"
 CLIFFS: Final = {
-    "scan: tracebacks one after the other": BLOCKS,
-    "scan: tracebacks of hosts and jobs that take turns": BLOCKS,
-    "triage: tracebacks of hosts and jobs": BLOCKS,
-    "engine: hosts that lose a GPU at once": BROKEN_NODES,
-    "triage: hosts that lose a GPU at once": BROKEN_NODES,
     "alerts: messages": "rules/alerts/guard.py counts all actions of the last hour again, for each message",
 }
 """Known ones, with what grows. Whoever mends one removes it from here, or its test fails because it passes."""

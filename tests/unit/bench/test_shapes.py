@@ -19,8 +19,8 @@ LINES = 4_000
 FOR_ITS_CLOCK = 60
 """At most this many lines of a batch are read to find out whether its first clock can be right."""
 
-MAX_LOOKS = 3.5
-"""A line with a result is parsed to confirm it, to find its block, to find out when it was written."""
+MAX_LOOKS = 2.1
+"""A line is parsed once, and again with the rest of its block if that comes with the next batch."""
 
 PARSERS = ("parse", "stated_time")
 
