@@ -27,6 +27,7 @@ from epicenter.rules.model.records import Match, RawRecord
 from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.packs.precedence import LineHit, first_outside, reports_failure, without_needless_fallbacks
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.prefilter import MARKS, scanner_of
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import (
@@ -269,13 +270,14 @@ def test_batch_borders_change_no_match_and_no_dead_letter(found: list[bytes], da
     whole = a_scanner().scan(batch(found))
     matches: list[Match] = []
     dead_letters = []
-    scanner, done = a_scanner(), 0
+    done, batches = 0, list[Batch]()
     while done < len(found):
         size = data.draw(st.integers(1, len(found)))
-        piece = scanner.scan(batch(found[done : done + size], first=done + 1))
+        batches.append(batch(found[done : done + size], first=done + 1))
+        done += size
+    for piece in BlockBuffer(a_scanner()).scan_all(batches):
         matches += piece.matches
         dead_letters += piece.dead_letters
-        done += size
     assert matches == whole.matches
     assert dead_letters == whole.dead_letters
 
