@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, log2
 from typing import Final
 
-LINES_A_CORE_SECOND: Final = 708_000
+LINES_A_CORE_SECOND: Final = 610_000
 """docs/performance.md, `make bench-stream`: a worker with the whole catalogue."""
 
 BUSY: Final = 0.6

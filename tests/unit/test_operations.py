@@ -36,7 +36,7 @@ def test_the_constants_are_in_the_documents_they_come_from() -> None:
 
 def test_the_constants_are_next_to_the_table() -> None:
     text = section("Sizing")
-    for part in ("708,000", "60 %", "0.5 GB", "50 bytes x 3 copies x 86,400", "0.1 % x 47 bytes x 86,400"):
+    for part in ("610,000", "60 %", "0.5 GB", "50 bytes x 3 copies x 86,400", "0.1 % x 47 bytes x 86,400"):
         assert part in text
 
 
