@@ -221,7 +221,7 @@ def report(rows: dict[str, Row]) -> None:
         f" {fast['heap_per_s']:,.0f}/s through a heap\n"
         f"{storm['ranks']:,} ranks, {storm['signals']:,} signals: {storm['incidents']} incident(s) (goal: 1)\n"
         f"  root {', '.join(storm['roots'])}; wanted {storm['wanted']}\n"
-        f"  {storm['seconds_for_all']:.2f} s for all of them (goal: 1.5), peak {storm['memory_mb']:.0f} MB (goal: 500)\n"
+        f"  {storm['seconds_for_all']:.2f} s for all (goal: 1.5), peak {storm['memory_mb']:.0f} MB (goal: 500)\n"
         f"{long['ranks']:,} ranks, {long['hours']} hours, {long['failures']} failures, {long['incidents']} incidents:"
         f" {long['records']:,} matches and heartbeats, {long['records_per_s']:,.0f}/s\n"
         f"  second half: memory {long['memory_mb_per_hour']:+.2f} MB an hour, snapshot"
