@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -156,7 +157,14 @@ class FileSource:
 
     def inspect_ends(self, now_ns: int) -> None:
         """Find out whose lines the parts hold."""
-        self._set_origin(text_of_ends(self._file.fileno()), now_ns)
+        try:
+            self._set_origin(text_of_ends(self._file.fileno()), now_ns)
+        except OSError as error:
+            self.record_fault(error)
+
+    def record_fault(self, error: OSError) -> None:
+        """Say why the rest of the file could not be read."""
+        self.fault = f"{self.name}: {read_fault(error)}: only the lines before that were read"
 
     def parts(self, part_bytes: int) -> Iterator[Part]:
         """Its parts, each a little longer than `part_bytes`; what is added meanwhile is in none."""
@@ -167,7 +175,11 @@ class FileSource:
             start = end
 
     def read_part(self, part: Part, cutter: LineCutter, now_ns: int) -> Iterator[Batch]:
-        """The lines of a part, as the cutter of the whole file or of this part numbers them."""
+        """The lines of a part, as the cutter of the whole file or of this part numbers them.
+
+        Raises:
+            OSError: it can't be read.
+        """
         for start in range(part.start, part.end, READ_BYTES):
             chunk = os.pread(self._file.fileno(), min(READ_BYTES, part.end - start), start)
             if (lines := cutter.cut(chunk)).numbers:
@@ -181,11 +193,12 @@ class FileSource:
         self.has_ended = part.is_last
 
     def _line_end(self, place: int, size_bytes: int) -> int:
-        """The end of the line with the byte before this place."""
-        while place < size_bytes and (text := os.pread(self._file.fileno(), HEAD_BYTES, place - 1)):
-            if (found := text.find(b"\n")) >= 0:
-                return place + found
-            place += len(text)
+        """The end of the line with the byte before this place; that of the file if it can't be read there."""
+        with suppress(OSError):
+            while place < size_bytes and (text := os.pread(self._file.fileno(), HEAD_BYTES, place - 1)):
+                if (found := text.find(b"\n")) >= 0:
+                    return place + found
+                place += len(text)
         return size_bytes
 
     def day_first(self) -> bool | None:
@@ -264,7 +277,7 @@ class FileSource:
             chunk = self._file.read1(READ_BYTES)
             self._inspect_head(chunk, now_ns)
         except OSError as error:
-            self.fault = f"{self.name}: {read_fault(error)}: only the lines before that were read"
+            self.record_fault(error)
             return b""
         return chunk
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from io import BufferedReader, RawIOBase
+from io import BufferedReader
 from typing import TYPE_CHECKING, Final
 
 import orjson
+
+from epicenter.ingest.provenance.converted import Converted
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -27,16 +29,12 @@ class JournalExport(BufferedReader):
         super().__init__(_Lines(file))
 
 
-class _Lines(RawIOBase):
+class _Lines(Converted):
     def __init__(self, file: BufferedReader):
-        self._file = file
+        super().__init__(file)
         self._entries = _entries(file)
         self._rest = b""
         self._fault: OSError | None = None
-        self._read_bytes = 0
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         into = memoryview(buffer).cast("B")
@@ -57,16 +55,6 @@ class _Lines(RawIOBase):
         if self._fault and not text:
             raise self._fault
         return bytes(text)
-
-    def tell(self) -> int:
-        return self._read_bytes
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def _entries(file: BufferedReader) -> Iterator[bytes]:

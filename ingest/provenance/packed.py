@@ -7,10 +7,12 @@ import lzma
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from io import BufferedReader, RawIOBase
+from io import BufferedReader
 from typing import TYPE_CHECKING, Final, Protocol
 
 from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError
+
+from epicenter.ingest.provenance.converted import Converted
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -122,19 +124,16 @@ def unpacked(file: BufferedReader) -> BufferedReader:
     return Unpacked(file, *found) if found else file
 
 
-class _Frames(RawIOBase):
+class _Frames(Converted):
     """The content of all frames, one after the other. What ends them early comes after what could be read."""
 
     def __init__(self, file: BufferedReader, packed_with: str, new_frame: Callable[[], Decompressor]):
-        self._file = file
+        super().__init__(file)
         self._packed_with = packed_with
         self._new_frame = new_frame
         self._frame, self._rest = new_frame(), b""
-        self._packed_bytes = self._read_bytes = 0
+        self._packed_bytes = 0
         self._fault: UnpackingError | None = None
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         into, filled = memoryview(buffer).cast("B"), 0
@@ -144,16 +143,6 @@ class _Frames(RawIOBase):
         if self._fault and not filled:
             raise self._fault
         return filled
-
-    def tell(self) -> int:
-        return self._read_bytes
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
     def _part(self, most_bytes: int) -> bytes:
         """The next bytes; none at the end or after a fault."""

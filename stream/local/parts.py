@@ -114,12 +114,17 @@ class _Own:
         assert isinstance(source, FileSource)
         source.skip_to(item)
         self._show(item)
+        if source.fault:
+            return
         if self._cutter is None and scanned and scanned.is_whole:
             yield from (_numbered_from(self._lines, result) for result in scanned.results)
             self._lines += scanned.lines
             return
         cutter = self._cutter or LineCutter(lines_before=self._lines if item.start else None)
-        yield from map(self.buffer.scan, source.read_part(item, cutter, time_ns()))
+        try:
+            yield from map(self.buffer.scan, source.read_part(item, cutter, time_ns()))
+        except OSError as error:
+            source.record_fault(error)
         self._lines = cutter.lines
         is_whole = not (cutter.is_waiting or item.source in self.buffer.waiting)
         self._cutter = None if is_whole else cutter

@@ -114,6 +114,31 @@ def test_this_process_scans_what_one_that_was_killed_has_not(tmp_path: Path, mon
     assert not children_of(own)
 
 
+def test_a_file_that_can_not_be_read_any_more_gives_the_lines_before_and_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 5000)
+    log = tmp_path / "a.log"
+    log.write_text(many_lines())
+    sources = Sources([str(log)], "", follow=False)
+    (source,) = sources.all()
+    assert isinstance(source, FileSource)
+    folder, own, shown_parts = os.open(tmp_path, os.O_RDONLY), os.getpid(), list[object]()
+
+    def end_processes_then_reading(part: object) -> None:
+        shown_parts.append(part)
+        if len(shown_parts) == 1:
+            for pid in children_of(own):
+                os.kill(pid, 9)
+        else:
+            os.dup2(folder, source._file.fileno())
+
+    found = list(scan_in_parts(sources, scanner(), 2, end_processes_then_reading))
+    os.close(folder)
+    assert sources.faults() == [f"{log}: can't be read: Is a directory: only the lines before that were read"]
+    assert 0 < sum(scanned.records for scanned in found) < many_lines().count("\n")
+
+
 def children_of(pid: int) -> list[int]:
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
