@@ -382,7 +382,7 @@ class JobProgress(msgspec.Struct, dict=True):
         self._begin_attempt()
         self.even_gaps = 0
         self.gaps_ns, self.strides, self.span_gaps_ns = [], [], []
-        self.__dict__.clear()
+        self._forget_cached()
         self.open_span_ns = self.open_span_steps = self.open_gap_ns = 0
         self.even_saves, self.is_saved_early = 0, False
 
@@ -447,6 +447,10 @@ class JobProgress(msgspec.Struct, dict=True):
         self.gaps_ns = [*self.gaps_ns[1 - MAX_KEPT_GAPS :], gap_ns]
         self.strides = [*self.strides[1 - MAX_KEPT_PACES :], stride]
         self.paces_ns = [*self.paces_ns[1 - MAX_KEPT_PACES :], gap_ns // stride]
+        self._forget_cached()
+
+    def _forget_cached(self) -> None:
+        """The gaps have changed."""
         self.__dict__.clear()
 
     def _append_span(self, gap_ns: int, stride: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -122,6 +122,38 @@ def each_rank(kind: str, job: Job) -> Iterable[Match]:
     )
 
 
+def happened(matches: Callable[[int], Iterable[Match]], a_tick: int = 50) -> Callable[[int, Path], Work]:
+    """So many happenings through the engine, of hosts and jobs of which no heartbeat came before."""
+
+    def work(size: int, folder: Path) -> Work:
+        feed, found = Feed(), list(matches(size))
+        return lambda: feed.process_all(found, a_tick)
+
+    return work
+
+
+def hosts_and_jobs_in_turn(count: int, apart_s: float) -> Iterator[Match]:
+    """A host of no job loses a GPU, a rank of a job times out, and another job there runs out of memory."""
+    for number in range(count):
+        at_ns = START_NS + round(number * apart_s * NS_PER_S)
+        yield from happening("lost_gpu", at_ns, f"idle{number}")
+        yield from happening("timed_out_rank", at_ns + NS_PER_S, f"node{number}", f"job{number}", 0)
+        yield from happening("out_of_memory", at_ns, f"node{number}", f"other{number}", 0)
+
+
+def later_ones_first(count: int) -> Iterator[Match]:
+    """A rank of each job times out, each before the one that came before it, and later than the allowed lateness."""
+    for number in range(count):
+        at_ns = START_NS + (count - number) * NS_PER_S // 10
+        yield from happening("timed_out_rank", at_ns, f"node{number}", f"job{number}", 0)
+
+
+def jobs_of_one_node(count: int) -> Iterator[Match]:
+    """A program of each job runs out of memory, all on one node."""
+    for number in range(count):
+        yield from happening("out_of_memory", START_NS + number * NS_PER_S // 10, "node", f"job{number}", 0)
+
+
 def attempts(size: int, folder: Path) -> Work:
     """A job of two nodes runs out of memory and restarts, again and again."""
     (job,), feed = jobs(1, 2), Feed()
@@ -157,6 +189,10 @@ ENGINE: Final = {
     "a job whose ranks all run out of memory": Shape(
         20, correlated(lambda running: each_rank("out_of_memory", running[0]), of_one_job=True)
     ),
+    "hosts and jobs in turn": Shape(25, happened(lambda size: hosts_and_jobs_in_turn(size, 10.0))),
+    "hosts and jobs in turn, at once": Shape(100, happened(lambda size: hosts_and_jobs_in_turn(size, 0.1))),
+    "times going backwards": Shape(40, happened(later_ones_first)),
+    "jobs of one node": Shape(150, happened(jobs_of_one_node)),
     "attempts of a job": Shape(8, attempts),
     "steps of jobs": Shape(5, steps_of_jobs),
 }
