@@ -49,9 +49,9 @@ _ENDINGS = re.compile(r"(?:\.(?:tar|tgz|tbz2?|txz|tzst|zip|gz|zst|xz|bz2))+$")
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _FAULTS: Final = (
     *(OSError, EOFError, tarfile.TarError, BadZipFile, zlib.error, lzma.LZMAError),
-    *(NotImplementedError, ValueError, RuntimeError),
+    *(ValueError, RuntimeError),
 )
-"""What reading an archive may raise; the last three come from a zip with a method or name that Python doesn't know."""
+"""What reading an archive may raise; the last two come from a zip with a method or name that Python doesn't know."""
 
 _HEADERS = (
     tarfile.XHDTYPE,
