@@ -6,15 +6,21 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
 from epicenter.ingest.simulate import Scenario, write_all
+from epicenter.rules.model.flat_heartbeats import unflattened
+from epicenter.rules.model.heartbeats import Step
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import connect
-from tests.support.cluster import Cluster, Worker, brief, records_of
+from epicenter.stream.kafka.messages import ScanMessage, decode
+from epicenter.stream.kafka.topics import TopicNames
+from tests.support.cluster import Cluster, Worker, brief, everything_in, records_of
 from tests.support.logs import kernel, vector
 from tests.support.waiting import eventually
 
@@ -138,6 +144,55 @@ def test_kill_9_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> Non
     assert 0 < again.metric("epicenter_records_total") <= len(records) - half
     assert after == settled(undisturbed, [undisturbed.start_worker()], wanted)
     assert rows(disturbed) == rows(undisturbed)
+
+
+NODES, RANKS, STEPS = 4, 16, 60
+MATCH_PARTITIONS = 4
+STEP = "completed step: {step}, seconds: 2.000, TFLOP/s/device: 412.118, Tokens/s/device: 7144.675, loss: 2.329"
+TIMEOUT = (
+    "[rank{rank}]:[E ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=61, OpType=ALLREDUCE, NumelIn=8192, NumelOut=8192, Timeout(ms)=600000) "
+    "ran for 600012 milliseconds before timing out."
+)
+
+
+def lines_of_a_job_whose_ranks_all_report() -> Iterator[tuple[str, bytes]]:
+    """A GPU is lost after the last step, and ten minutes later every rank times out."""
+    node_of = [f"n{rank * NODES // RANKS}" for rank in range(RANKS)]
+    for step in range(STEPS):
+        for rank, node in enumerate(node_of):
+            yield node, vector(node, 2 * step + rank / 100, STEP.format(step=step), "A", rank=rank)
+    yield node_of[-1], kernel(node_of[-1], 2 * STEPS, XID)
+    for rank, node in enumerate(node_of):
+        yield node, vector(node, 2 * STEPS + 600 + rank / 100, TIMEOUT.format(rank=rank), "A", rank=rank)
+
+
+def steps_sent(cluster: Cluster) -> tuple[int, int]:
+    """How many steps the worker that matched sent, singly and in bundles."""
+    matches = [TopicPartition(TopicNames(cluster.name).matches, number) for number in range(MATCH_PARTITIONS)]
+    sent = [decode(record.value or b"") for record in everything_in(cluster.bootstrap, *matches)]
+    parts = [part for message in sent if isinstance(message, ScanMessage) for part in message.parts]
+    singly = [heartbeat for part in parts for heartbeat in map(unflattened, part.heartbeats) if type(heartbeat) is Step]
+    return len(singly), sum(len(bundle.ranks) for part in parts for bundle in part.step_bundles)
+
+
+def test_steps_in_bundles_give_the_same_incidents_and_history(clusters: Any) -> None:
+    records = list(lines_of_a_job_whose_ranks_all_report())
+    singly = clusters()
+    in_bundles = clusters(share_raw=singly, BUNDLE_STEPS="true")
+    singly.feed(records)
+    found = [settled(cluster, [cluster.start_worker()], wanted=1 + RANKS) for cluster in (singly, in_bundles)]
+
+    assert [incident["class"] for incident in found[0]] == ["xid-79"]
+    assert found[0] == found[1]
+    newest_steps = "SELECT rank, max(last_step) AS newest FROM progress GROUP BY rank"
+    sql = f"SELECT count(), min(newest) FROM ({newest_steps})"
+    eventually(lambda: query(singly.store, sql) == [[[RANKS, STEPS - 1]]], 60, "the last step of every rank")
+    eventually(lambda: history(in_bundles.store) == history(singly.store), 60, "the same history")
+    assert steps_sent(singly) == (RANKS * STEPS, 0)
+    alone, in_company = steps_sent(in_bundles)
+    assert alone + in_company == RANKS * STEPS
+    assert in_company > alone
 
 
 def test_workers_are_ready_with_partitions_or_as_spares_and_count_open_incidents(clusters: Any) -> None:

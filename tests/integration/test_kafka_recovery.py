@@ -9,7 +9,7 @@ from time import time_ns
 
 import msgspec
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from epicenter.rules.model.incident import Incident
@@ -19,7 +19,7 @@ from epicenter.stream.kafka.messages import ProgressTick, decode
 from epicenter.stream.kafka.scan_messages import match_partition
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.services.matcher import TICK_S
-from tests.support.cluster import Cluster, Worker, with_admin
+from tests.support.cluster import Cluster, Worker, everything_in, with_admin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -56,26 +56,6 @@ def worker_line(second: float, text: str, begin_ns: int = 1_772_442_000 * NS_PER
     time = begin_ns / NS_PER_S + second
     fields = {"timestamp": time, "host": "n1", "job_id": "A", "rank": 7, "source": "worker", "message": text}
     return "n1", msgspec.json.encode(fields)
-
-
-def everything_in(bootstrap: str, *sources: TopicPartition) -> list[ConsumerRecord[bytes, bytes]]:
-    """All records of these partitions as they are now."""
-
-    async def read() -> list[ConsumerRecord[bytes, bytes]]:
-        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-        await consumer.start()
-        try:
-            consumer.assign(sources)
-            ends = await consumer.end_offsets(sources)
-            found: list[ConsumerRecord[bytes, bytes]] = []
-            while any([await consumer.position(source) < ends[source] for source in sources]):
-                for records in (await consumer.getmany(timeout_ms=200)).values():
-                    found += records
-            return found
-        finally:
-            await consumer.stop()
-
-    return asyncio.run(read())
 
 
 def committed(cluster: Cluster) -> int:

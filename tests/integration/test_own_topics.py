@@ -16,9 +16,9 @@ from deploy.dev.broker import JavaBroker, own_broker
 from epicenter.sinks.clickhouse.client import connect
 from epicenter.stream.kafka.messages import ScanMessage, decode
 from epicenter.stream.kafka.topics import TopicNames
-from tests.integration.test_kafka_recovery import everything_in, stop
+from tests.integration.test_kafka_recovery import stop
 from tests.integration.test_raw_faults import fault_log, has_read_all, nodes, xid
-from tests.support.cluster import Cluster, Worker, with_admin
+from tests.support.cluster import Cluster, Worker, everything_in, with_admin
 from tests.support.corruption import broken_checksum, corrupt_on_disk
 from tests.support.receiver import Receiver
 from tests.support.waiting import eventually

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev.process import EPICENTER, free_ports
@@ -138,6 +138,26 @@ def records_of(scenario: Scenario, *names: str) -> list[tuple[str | None, bytes 
     """The lines of a simulated cluster's files of these names as shippers send them: in time, keyed by node."""
     found = ((*line.path.split("/"), line.text) for line in simulate(scenario))
     return [(node, text.encode()) for node, name, text in found if name in names]
+
+
+def everything_in(bootstrap: str, *sources: TopicPartition) -> list[ConsumerRecord[bytes, bytes]]:
+    """All records of these partitions as they are now."""
+
+    async def read() -> list[ConsumerRecord[bytes, bytes]]:
+        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            consumer.assign(sources)
+            ends = await consumer.end_offsets(sources)
+            found: list[ConsumerRecord[bytes, bytes]] = []
+            while any([await consumer.position(source) < ends[source] for source in sources]):
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    found += records
+            return found
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(read())
 
 
 def with_admin(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
