@@ -18,7 +18,8 @@ from epicenter.rules.model.times import END_NS, NS_PER_S, is_known, order_ns
 from epicenter.stream.scan.batch_lines import BatchLines
 
 MAX_LOOKBACK_LINES: Final = 200
-"""A line gets the time of a line at most this far before it; in a recording that begins with times, of any line."""
+"""A line gets the time of a line at most this far before it; in a stream, and in a recording that begins with times, of
+any line."""
 
 MAX_ZONES_NS: Final = 14 * 3600 * NS_PER_S
 """No time zone explains a larger difference between two lines of one writer."""
@@ -49,24 +50,31 @@ class Timed(NamedTuple):
 
 
 class LineTimes:
-    """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once."""
+    """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once.
 
-    def __init__(self, lines: BatchLines, timed: Timed | None):
+    `timed` is the newest timed line of earlier batches, and `first_offset` where the source begins. `undecided_from` is
+    the first of these lines whose time depends on records after the batch; the batch's length if none does.
+    """
+
+    def __init__(self, lines: BatchLines, timed: Timed | None, first_offset: int):
         self.lines, self.batch = lines, lines.batch
         self._at_start = self._timed = timed
+        self._first_offset = first_offset
         self._seen = 0
         self._believed_ns = timed.time_ns if timed else 0
         self._doubts_left = self._zone_doubts_left = MAX_DOUBTS
         self._next: tuple[int, Timed | None] = (-1, None)
+        self.undecided_from = len(self.batch)
         origin = self.batch.origin
-        self._looks_far_back = self.batch.is_recording and origin is not None and origin.head_time_ns is not None
+        begins_with_times = self.batch.is_recording and origin is not None and origin.head_time_ns is not None
+        self._looks_far_back = begins_with_times or not self.batch.is_recorded
 
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
         """The line; without a believable time it gets that of the nearest timed line before it.
 
-        At the head of a plain file it gets that of the first timed line. Without any, a line of a recording gets its
-        place in the order of lines; another one keeps the time of its receipt. So does a live line, unless its source
-        is catching up.
+        At the head of a plain file or a stream it gets that of the first timed line. Without any, a line of a recording
+        gets its place in the order of lines; another one keeps the time of its receipt. So does a live line, unless its
+        source is catching up.
         """
         parsed = self._in_zone_of_file(parsed, number)
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
@@ -84,7 +92,11 @@ class LineTimes:
         parsed = self._in_zone_of_file(parsed, number)
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
             return parsed
-        return LineTimes(self.lines, self._at_start).with_time(parsed, number)
+        return self.anew().with_time(parsed, number)
+
+    def anew(self) -> LineTimes:
+        """The same for another pass over the lines."""
+        return LineTimes(self.lines, self._at_start, self._first_offset)
 
     def _in_turn(self, parsed: Parsed, number: int) -> Parsed:
         """The line; one of a file that counts as the end of its second is no later than the next exact time there."""
@@ -99,7 +111,7 @@ class LineTimes:
 
     def upto(self, end: int) -> Timed | None:
         """The newest timed line before `end`, including earlier batches."""
-        return self._before(end) if end >= self._seen else LineTimes(self.lines, self._at_start)._before(end)
+        return (self if end >= self._seen else self.anew())._before(end)
 
     def latest_ns(self, number: int, event: LogEvent) -> int:
         """When an untimed line of a recording was written at the latest: at the next timed line's time.
@@ -136,10 +148,12 @@ class LineTimes:
         first, end = max(-1, number - MAX_NEIGHBOUR_LINES), min(len(self.batch), number + MAX_NEIGHBOUR_LINES)
         before_ns = self._median_of_writer(number, range(number - 1, first, -1))
         after_ns = self._median_of_writer(number, range(number + 1, end))
-        if after_ns is None or abs(after_ns - time_ns) <= MAX_ZONES_NS:
-            return False
         if before_ns is None and self._at_start:
             before_ns = self._at_start.time_ns
+        if before_ns is not None and end < number + MAX_NEIGHBOUR_LINES:
+            self._wait_from(number)
+        if after_ns is None or abs(after_ns - time_ns) <= MAX_ZONES_NS:
+            return False
         if before_ns is None:
             return after_ns < time_ns
         return abs(before_ns - time_ns) > MAX_ZONES_NS and (before_ns < time_ns) == (after_ns < time_ns)
@@ -203,12 +217,23 @@ class LineTimes:
 
     def _time_in_stream(self, number: int) -> int:
         received_ns = self.batch.record(number).received_ns
-        timed = self._before(number)
-        if timed is None or timed.offset <= self.batch.offsets[number] - MAX_LOOKBACK_LINES:
-            timed = self._after(number)
+        timed = self._before(number) or self._at_head_of_stream(number)
         if timed is None or timed.received_ns - timed.time_ns <= LIVE_LAG_NS:
             return received_ns
         return timed.time_ns + max(0, received_ns - timed.received_ns)
+
+    def _at_head_of_stream(self, number: int) -> Timed | None:
+        """The first timed line, for the untimed ones before it."""
+        if self.batch.offsets[number] >= self._first_offset + MAX_LOOKBACK_LINES:
+            return None
+        timed = self._after(number)
+        if timed is None and len(self.batch) < number + MAX_LOOKBACK_LINES:
+            self._wait_from(number)
+        return timed
+
+    def _wait_from(self, number: int) -> None:
+        if not self.batch.is_recorded:
+            self.undecided_from = min(number, self.undecided_from)
 
     def _at_head(self, number: int) -> Timed | None:
         """The time of a plain file's first timed line, for the untimed lines before it."""

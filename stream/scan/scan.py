@@ -100,6 +100,7 @@ class BatchScanner:
         self._keep_all = keep_all
         self.reload(rules, scanner)
         self._timed_by_source: dict[str, Timed] = {}
+        self._first_offset_by_source: dict[str, int] = {}
         self._liveness = Liveness()
         self._reported_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
@@ -116,21 +117,21 @@ class BatchScanner:
     def scan(self, batch: Batch, is_last: bool = True) -> ScanResult:
         """Every match, heartbeat and dead letter of the batch; deterministic.
 
-        With `is_last` false, it stops before a block that may continue beyond the batch. `records` is the number
-        scanned; pass the others again at the start of the next batch.
+        With `is_last` false, it stops before a block that may continue beyond the batch, and before a line whose time
+        depends on what comes next. `records` is the number scanned; pass the others again at the start of the next
+        batch.
         """
         whole = searchable(batch.values)
         invalid = why_invalid(whole, batch.is_text)
         values = without_tails(whole, invalid)
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
-        timed_before = self._timed_by_source.get(batch.source)
         lines = BatchLines(validated, self._cluster, invalid)
-        times = LineTimes(lines, timed_before)
+        times = self._times_of(lines)
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
         if self._may_be_pasted and batch.is_text:
             self._join_wrapped(times, hits_by_record)
-        end = join_blocks(hits_by_record, lines, is_last)
+        end = join_blocks(hits_by_record, lines, len(batch) if is_last else times.undecided_from, is_last)
         for number in prefiltered.suspicious:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault
@@ -140,9 +141,14 @@ class BatchScanner:
         invalid = {number: fault for number, fault in invalid.items() if number < end}
         scanned, heartbeats = self._scanned(times, end, with_hits, invalid)
         if self._finds_liveness:
-            self._record_cut_lines(LineTimes(lines, timed_before), invalid, heartbeats)
-            self._record_liveness(LineTimes(lines, timed_before), end, prefiltered, scanned, heartbeats)
+            self._record_cut_lines(times.anew(), invalid, heartbeats)
+            self._record_liveness(times.anew(), end, prefiltered, scanned, heartbeats)
         return self._finished(scanned, heartbeats, batch, invalid)
+
+    def _times_of(self, lines: BatchLines) -> LineTimes:
+        source, first_offset = lines.batch.source, next(iter(lines.batch.offsets), 0)
+        first_offset = self._first_offset_by_source.setdefault(source, first_offset)
+        return LineTimes(lines, self._timed_by_source.get(source), first_offset)
 
     def _hits_by_record(
         self, times: LineTimes, candidates: Mapping[int, Sequence[int]], invalid: dict[int, Fault]

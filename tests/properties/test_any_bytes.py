@@ -265,15 +265,15 @@ def test_every_record_is_counted_once(found: list[bytes], live: bool) -> None:
     assert not positions & {dead_letter.position for dead_letter in scanned.dead_letters}
 
 
-@given(st.lists(values(), min_size=1, max_size=12), st.data())
-def test_batch_borders_change_no_match_and_no_dead_letter(found: list[bytes], data: st.DataObject) -> None:
-    whole = a_scanner().scan(batch(found))
+@given(st.lists(values(), min_size=1, max_size=12), st.booleans(), st.data())
+def test_batch_borders_change_no_match_and_no_dead_letter(found: list[bytes], live: bool, data: st.DataObject) -> None:
+    whole = a_scanner().scan(batch(found, live=live))
     matches: list[Match] = []
     dead_letters = []
     done, batches = 0, list[Batch]()
     while done < len(found):
         size = data.draw(st.integers(1, len(found)))
-        batches.append(batch(found[done : done + size], first=done + 1))
+        batches.append(batch(found[done : done + size], first=done + 1, live=live))
         done += size
     for piece in BlockBuffer(a_scanner()).scan_all(batches):
         matches += piece.matches
