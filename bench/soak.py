@@ -57,7 +57,7 @@ class Bound(NamedTuple):
 
 
 BOUNDS: Final = {
-    "memory_mb": Bound(0.05, 10.0),
+    "memory_mb": Bound(0.01, 1.0),
     "lag_lines": Bound(0.0, 100_000.0),
     "open_files": Bound(0.0, 4.0),
     "raw_topic_mb": Bound(0.10, 64.0),
