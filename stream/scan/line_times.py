@@ -49,20 +49,27 @@ class Timed(NamedTuple):
     received_ns: int
 
 
+class Earlier(NamedTuple):
+    """What is known of a source before a batch: where it begins, its newest timed line, the last hit's own time."""
+
+    first_offset: int
+    timed: Timed | None = None
+    believed_ns: int = 0
+
+
 class LineTimes:
     """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once.
 
-    `timed` is the newest timed line of earlier batches, and `first_offset` where the source begins. `undecided_from` is
-    the first of these lines whose time depends on records after the batch; the batch's length if none does.
+    `undecided_from` is the first of these lines whose time depends on records after the batch, or the batch's length.
     """
 
-    def __init__(self, lines: BatchLines, timed: Timed | None, first_offset: int):
+    def __init__(self, lines: BatchLines, earlier: Earlier):
         self.lines, self.batch = lines, lines.batch
-        self._at_start = self._timed = timed
-        self._first_offset = first_offset
+        self._earlier, self._timed = earlier, earlier.timed
         self._seen = 0
-        self._believed_ns = timed.time_ns if timed else 0
-        self._doubts_left = self._zone_doubts_left = MAX_DOUBTS
+        self._believed_ns = earlier.believed_ns
+        self._zone_doubts_left = MAX_DOUBTS
+        self._doubts_left = MAX_DOUBTS if self.batch.is_recorded else len(self.batch)
         self._next: tuple[int, Timed | None] = (-1, None)
         self.undecided_from = len(self.batch)
         origin = self.batch.origin
@@ -96,7 +103,7 @@ class LineTimes:
 
     def anew(self) -> LineTimes:
         """The same for another pass over the lines."""
-        return LineTimes(self.lines, self._at_start, self._first_offset)
+        return LineTimes(self.lines, self._earlier)
 
     def _in_turn(self, parsed: Parsed, number: int) -> Parsed:
         """The line; one of a file that counts as the end of its second is no later than the next exact time there."""
@@ -137,26 +144,34 @@ class LineTimes:
 
     def is_wild(self, number: int, time_ns: int) -> bool:
         """Whether the writer's lines before and after it agree that its time is wrong: no zone explains it."""
-        if abs(self._believed_ns - time_ns) > MAX_ZONES_NS and self._doubts_left:
-            self._doubts_left -= 1
-            if self._is_contradicted(number, time_ns):
-                return True
+        if self._is_wild(number, time_ns):
+            return True
         self._believed_ns = time_ns
         return False
 
+    def _is_wild(self, number: int, time_ns: int) -> bool:
+        if abs(self._believed_ns - time_ns) <= MAX_ZONES_NS or not self._doubts_left:
+            return False
+        self._doubts_left -= 1
+        return self._is_contradicted(number, time_ns)
+
     def _is_contradicted(self, number: int, time_ns: int) -> bool:
-        first, end = max(-1, number - MAX_NEIGHBOUR_LINES), min(len(self.batch), number + MAX_NEIGHBOUR_LINES)
-        before_ns = self._median_of_writer(number, range(number - 1, first, -1))
-        after_ns = self._median_of_writer(number, range(number + 1, end))
-        if before_ns is None and self._at_start:
-            before_ns = self._at_start.time_ns
-        if before_ns is not None and end < number + MAX_NEIGHBOUR_LINES:
+        end = min(len(self.batch), number + MAX_NEIGHBOUR_LINES)
+        is_prompt = abs(self.batch.record(number).received_ns - time_ns) <= MAX_ZONES_NS
+        if end < number + MAX_NEIGHBOUR_LINES and (self._believed_ns or not is_prompt):
             self._wait_from(number)
+        after_ns = self._median_of_writer(number, range(number + 1, end))
         if after_ns is None or abs(after_ns - time_ns) <= MAX_ZONES_NS:
             return False
+        before_ns = (0 if self.batch.is_recorded else self._believed_ns) or self._just_before(number)
         if before_ns is None:
             return after_ns < time_ns
         return abs(before_ns - time_ns) > MAX_ZONES_NS and (before_ns < time_ns) == (after_ns < time_ns)
+
+    def _just_before(self, number: int) -> int | None:
+        first, timed = max(-1, number - MAX_NEIGHBOUR_LINES), self._earlier.timed
+        before_ns = self._median_of_writer(number, range(number - 1, first, -1))
+        return timed.time_ns if before_ns is None and timed else before_ns
 
     def _in_zone_of_file(self, parsed: Parsed, number: int) -> Parsed:
         if not parsed.event.has_own_time:
@@ -224,7 +239,7 @@ class LineTimes:
 
     def _at_head_of_stream(self, number: int) -> Timed | None:
         """The first timed line, for the untimed ones before it."""
-        if self.batch.offsets[number] >= self._first_offset + MAX_LOOKBACK_LINES:
+        if self.batch.offsets[number] >= self._earlier.first_offset + MAX_LOOKBACK_LINES:
             return None
         timed = self._after(number)
         if timed is None and len(self.batch) < number + MAX_LOOKBACK_LINES:
@@ -257,7 +272,7 @@ class LineTimes:
     def _timed_line(self, number: int) -> Timed | None:
         """The line with its time, if it states one that can be right."""
         stated_ns = self.lines.stated_ns(number)
-        if stated_ns is None or self.is_wild(number, time_ns := self._time_in_zone_of_file(number, stated_ns)):
+        if stated_ns is None or self._is_wild(number, time_ns := self._time_in_zone_of_file(number, stated_ns)):
             return None
         return Timed(self.batch.offsets[number], time_ns, self.batch.record(number).received_ns)
 

@@ -30,7 +30,7 @@ from epicenter.stream.scan.batch_lines import BatchLines
 from epicenter.stream.scan.blocks import RecordHits, join_blocks, with_short_lines
 from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
 from epicenter.stream.scan.heartbeats import Heartbeats
-from epicenter.stream.scan.line_times import LineTimes, Timed
+from epicenter.stream.scan.line_times import Earlier, LineTimes
 from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
 from epicenter.stream.scan.prefilter import Prefilter, Prefiltered, scanner_of
 from epicenter.stream.scan.redaction import Redactions, match_id, redacted_dead_letter, without_secrets
@@ -99,8 +99,7 @@ class BatchScanner:
         self._cluster = cluster
         self._keep_all = keep_all
         self.reload(rules, scanner)
-        self._timed_by_source: dict[str, Timed] = {}
-        self._first_offset_by_source: dict[str, int] = {}
+        self._earlier_by_source: dict[str, Earlier] = {}
         self._liveness = Liveness()
         self._reported_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
@@ -127,7 +126,8 @@ class BatchScanner:
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
         lines = BatchLines(validated, self._cluster, invalid)
-        times = self._times_of(lines)
+        earlier = self._earlier_by_source.get(batch.source) or Earlier(next(iter(batch.offsets), 0))
+        times = LineTimes(lines, earlier)
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
         if self._may_be_pasted and batch.is_text:
             self._join_wrapped(times, hits_by_record)
@@ -135,20 +135,15 @@ class BatchScanner:
         for number in prefiltered.suspicious:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault
-        if timed := times.upto(end):
-            self._timed_by_source[batch.source] = timed
         with_hits = [record for number, record in sorted(hits_by_record.items()) if number < end]
+        believed_ns = _last_own_time(with_hits) or earlier.believed_ns
+        self._earlier_by_source[batch.source] = earlier._replace(timed=times.upto(end), believed_ns=believed_ns)
         invalid = {number: fault for number, fault in invalid.items() if number < end}
         scanned, heartbeats = self._scanned(times, end, with_hits, invalid)
         if self._finds_liveness:
             self._record_cut_lines(times.anew(), invalid, heartbeats)
             self._record_liveness(times.anew(), end, prefiltered, scanned, heartbeats)
         return self._finished(scanned, heartbeats, batch, invalid)
-
-    def _times_of(self, lines: BatchLines) -> LineTimes:
-        source, first_offset = lines.batch.source, next(iter(lines.batch.offsets), 0)
-        first_offset = self._first_offset_by_source.setdefault(source, first_offset)
-        return LineTimes(lines, self._timed_by_source.get(source), first_offset)
 
     def _hits_by_record(
         self, times: LineTimes, candidates: Mapping[int, Sequence[int]], invalid: dict[int, Fault]
@@ -321,6 +316,12 @@ class BatchScanner:
             record = times.batch.record(number)
             if fault.kind is DeadLetterKind.NOT_JSON and not record.value.rstrip().endswith(b"}"):
                 heartbeats.add_cut(times.with_time(parse(record, self._cluster), number).event)
+
+
+def _last_own_time(records: Sequence[RecordHits]) -> int:
+    """The time that the last of them states; 0 if none does."""
+    own = (record.parsed.event.event_time_ns for record in reversed(records) if record.parsed.event.has_own_time)
+    return next(own, 0)
 
 
 def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:

@@ -12,7 +12,7 @@ from epicenter.ingest.parse.envelope import may_state_time, parse, stated_time
 from epicenter.rules.model.records import Origin
 from epicenter.stream.scan import batch_lines
 from epicenter.stream.scan.batch_lines import BatchLines
-from epicenter.stream.scan.line_times import MAX_LOOKBACK_LINES, LineTimes
+from epicenter.stream.scan.line_times import MAX_LOOKBACK_LINES, Earlier, LineTimes
 from tests.support.logs import START_NS, at, iso, record
 
 FAR = 5 * MAX_LOOKBACK_LINES
@@ -27,7 +27,7 @@ def line_times_of(lines: Sequence[str], is_one_text: bool = False) -> tuple[Line
     count = len(values)
     origin = Origin(head_time_ns=START_NS)
     batch = Batch("a.log", given, [None] * count, [2 * START_NS] * count, range(count), True, True, origin, True)
-    return LineTimes(BatchLines(batch, "", {}), None, 0), batch
+    return LineTimes(BatchLines(batch, "", {}), Earlier(0)), batch
 
 
 def times_of(numbers: list[int], is_one_text: bool, lines: Sequence[str] = LINES) -> list[int]:
