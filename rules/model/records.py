@@ -65,6 +65,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One log line with its identity. `source` is empty when the record does not say what it is.
 
     `log` is the plain file of a line that does not name its node or job itself. `address` is that of its pod.
+    `wild_ns` is the time that it states where that can't be right, else 0: the line then has the time of a nearby one.
     """
 
     event_time_ns: int
@@ -80,6 +81,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     container: str = ""
     log: str = ""
     address: str = ""
+    wild_ns: int = 0
 
 
 @final

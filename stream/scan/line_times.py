@@ -91,7 +91,8 @@ class LineTimes:
             return msgspec.structs.replace(
                 parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=clock_ns, has_own_time=True)
             )
-        event = msgspec.structs.replace(parsed.event, event_time_ns=time_ns, has_own_time=False)
+        wild_ns = parsed.event.event_time_ns if parsed.event.has_own_time else 0
+        event = msgspec.structs.replace(parsed.event, event_time_ns=time_ns, has_own_time=False, wild_ns=wild_ns)
         return msgspec.structs.replace(parsed, event=event)
 
     def alone(self, number: int, parsed: Parsed) -> Parsed:

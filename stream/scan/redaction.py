@@ -122,9 +122,14 @@ def _without(match: Match, found: _RedactedTexts) -> Match:
 
 
 def match_id(rule_id: str, event: LogEvent) -> str:
-    """The id of a match by the content of its line, and by its position if the line states no time."""
-    origin = () if event.has_own_time else (event.position.source, event.position.offset)
-    content = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
+    """The id of a match by the content of its line, and by its position if the line states no time.
+
+    A time that can't be right tells two lines apart as well as one that can.
+    """
+    states_a_time = event.has_own_time or event.wild_ns
+    origin = () if states_a_time else (event.position.source, event.position.offset)
+    time_ns = event.wild_ns or event.event_time_ns
+    content = (event.cluster, event.node, event.source, event.job, event.rank, time_ns, event.text)
     return stable_id(rule_id, *content, *origin)
 
 

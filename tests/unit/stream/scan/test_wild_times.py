@@ -54,6 +54,18 @@ def test_a_wild_time_moves_nothing(stamp: str, live: bool) -> None:
     assert [match.event.event_time_ns for match in scanned.matches] == [at(120)]
 
 
+def test_a_second_copy_of_a_line_with_a_wild_time_is_the_same_match() -> None:
+    wild = with_stamp(WILD["last week"], XID)
+    scanner = a_scanner()
+    first = scanner.scan(batch([*steps(1, 12), wild, *steps(13, 30)], live=True)).matches
+    again = replace(
+        batch([*steps(31, 40), wild, *steps(41, 50)], first=500, live=True), received_ns=[LATER_NS + 7] * 21
+    )
+    (copy,) = scanner.scan(again).matches
+    assert [copy.match_id] == [match.match_id for match in first]
+    assert not copy.event.has_own_time
+
+
 def test_a_day_without_lines_is_no_wild_time() -> None:
     values = [*steps(1, 12), vector("n1", DAY_S, XID, "A"), vector("n1", DAY_S + 5, "shutting down", "A")]
     (match,) = found(values, live=False, received_ns=LATER_NS + DAY_S * NS_PER_S).matches
