@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 import stamina
+from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
 from epicenter.rules.errors import TransientError
 from epicenter.rules.model.heartbeats import Heartbeat
@@ -16,9 +17,20 @@ from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.sinks.clickhouse import rows as shapes
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.rows import Rows, RuleFacts
+from epicenter.sinks.log import get_logger
+
+log: Final = get_logger(__name__)
 
 SMALL_BATCH_ROWS: Final = 1_000
 """Smaller batches are inserted asynchronously, so that the server combines those of many workers."""
+
+
+def _log_retry(details: RetryDetails) -> None:
+    """In place of stamina's own, which prints to standard output and raises where that is full or closed."""
+    log.warning("store_write_retried", error=str(details.caused_by))
+
+
+set_on_retry_hooks([_log_retry])
 
 
 class ClickHouseSink:

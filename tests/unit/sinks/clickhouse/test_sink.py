@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +57,18 @@ def test_unavailable_store_raises_after_the_retries() -> None:
     with pytest.raises(TransientError, match="away"):
         ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
     assert len(flaky.tokens) == 1 + 5
+
+
+@pytest.mark.usefixtures("_no_retry_delay")
+def test_a_full_standard_output_stops_no_retry(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        flaky: Any = FlakyClient(failures=2)
+        ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
+    assert len(flaky.tokens) == 3
+    assert [record.getMessage() for record in caplog.records if "store_write_retried" in record.getMessage()]
 
 
 def test_zero_retry_time_means_one_attempt() -> None:
