@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from epicenter.rules.model.records import Origin, Position, RawRecord
-from epicenter.rules.model.times import NS_PER_S, UTC_ZONE
+from epicenter.rules.model.times import END_NS, NS_PER_S, UTC_ZONE
 
-LATEST_RECEIPT_NS: Final = 2**63 - 2 * 86_400 * NS_PER_S
-"""The latest receipt. Clocks of shippers may show anything, and two days later times would no longer fit 64 bits."""
+LATEST_RECEIPT_NS: Final = END_NS - 2 * 86_400 * NS_PER_S
+"""The latest receipt, in 2116. Clocks of shippers may show anything, and a line may be a day later than its receipt."""
 
 
 @dataclass(frozen=True)

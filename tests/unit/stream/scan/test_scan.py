@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.engine import Engine
 from epicenter.rules.liveness.streams import BUCKET_NS
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.match.reference import ReferenceScanner
@@ -21,7 +22,19 @@ from epicenter.rules.packs.spec import RuleSpec
 from epicenter.stream.scan import batch_lines
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.scan.validation import MAX_RECORD_BYTES
-from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
+from tests.support.logs import (
+    LATER_NS,
+    START_NS,
+    a_scanner,
+    at,
+    batch,
+    iso,
+    journald,
+    kernel,
+    python_json,
+    the_rules,
+    vector,
+)
 
 TRACEBACK = "Traceback (most recent call last):"
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
@@ -426,7 +439,10 @@ def test_a_match_at_the_end_of_the_data_is_found() -> None:
 def test_an_impossible_receipt_is_replaced_by_the_nearest_possible_one(received_ms: int) -> None:
     lines = Batch("test", [XID.encode()], [b"n1"], [received_ms * 1_000_000], [1])
     (match,) = a_scanner().scan(lines).matches
-    assert 0 <= match.event.event_time_ns < 2**63
+    engine = Engine(the_rules())
+    engine.add([match], [])
+    (incident,) = engine.flush()
+    assert incident.nodes == ("n1",)
 
 
 @pytest.mark.parametrize(
