@@ -79,15 +79,16 @@ def _timeless(head: str) -> str:
     return _compiled(_TIME).sub("", head)
 
 
-def join_blocks(hits_by_record: dict[int, RecordHits], lines: BatchLines, end: int, is_last: bool) -> int:
-    """Join the blocks among the records with hits before `end` in a batch, in place.
+def join_blocks(hits_by_record: dict[int, RecordHits], lines: BatchLines, is_last: bool) -> int:
+    """Join the blocks among the records with hits in a batch, in place.
 
-    Returns the number of the first record of a block that continues beyond the batch; `end` when there is none, or when
-    `is_last`. Records from there on wait for the next batch, and so do earlier blocks that extend beyond that record.
+    Returns the number of the first record of a block that continues beyond the batch. Records from there on wait for
+    the next batch, and so do earlier blocks that extend beyond that record. Returns the number of records when there is
+    none, or when `is_last`.
     """
     joined: set[int] = set()
     reach: list[tuple[int, int]] = []
-    for number in sorted(number for number in hits_by_record if number < end):
+    for number in sorted(hits_by_record):
         opener = next((hit for hit in hits_by_record[number].hits if hit.rule.spec.block), None)
         if opener is None or opener.rule.spec.block is None or number in joined:
             continue
@@ -97,7 +98,7 @@ def join_blocks(hits_by_record: dict[int, RecordHits], lines: BatchLines, end: i
         joined.update(extent.numbers)
         reach.append((number, extent.numbers[-1]))
         _join([hits_by_record[inner] for inner in extent.numbers if inner in hits_by_record], opener, extent)
-    return _before_all_of(reach, end)
+    return len(lines)
 
 
 def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:

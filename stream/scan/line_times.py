@@ -50,18 +50,14 @@ class Timed(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """What is known of a source before a batch: where it begins, its newest timed line, the last hit's own time."""
+    """What is known of a source before a batch: its newest timed line, and the time that its last hit states."""
 
-    first_offset: int
     timed: Timed | None = None
     believed_ns: int = 0
 
 
 class LineTimes:
-    """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once.
-
-    `undecided_from` is the first of these lines whose time depends on records after the batch, or the batch's length.
-    """
+    """Times for lines of a batch without a timestamp. Call it in order: it then looks back at each line once."""
 
     def __init__(self, lines: BatchLines, earlier: Earlier):
         self.lines, self.batch = lines, lines.batch
@@ -71,7 +67,6 @@ class LineTimes:
         self._zone_doubts_left = MAX_DOUBTS
         self._doubts_left = MAX_DOUBTS if self.batch.is_recorded else len(self.batch)
         self._next: tuple[int, Timed | None] = (-1, None)
-        self.undecided_from = len(self.batch)
         origin = self.batch.origin
         begins_with_times = self.batch.is_recording and origin is not None and origin.head_time_ns is not None
         self._looks_far_back = begins_with_times or not self.batch.is_recorded
@@ -79,9 +74,9 @@ class LineTimes:
     def with_time(self, parsed: Parsed, number: int) -> Parsed:
         """The line; without a believable time it gets that of the nearest timed line before it.
 
-        At the head of a plain file or a stream it gets that of the first timed line. Without any, a line of a recording
-        gets its place in the order of lines; another one keeps the time of its receipt. So does a live line, unless its
-        source is catching up.
+        At the head of a plain file it gets that of the first timed line. Without any, a line of a recording gets its
+        place in the order of lines; another one keeps the time of its receipt. So does a live line, unless its source
+        is catching up.
         """
         parsed = self._in_zone_of_file(parsed, number)
         if parsed.event.has_own_time and not self.is_wild(number, parsed.event.event_time_ns):
@@ -158,9 +153,6 @@ class LineTimes:
 
     def _is_contradicted(self, number: int, time_ns: int) -> bool:
         end = min(len(self.batch), number + MAX_NEIGHBOUR_LINES)
-        is_prompt = abs(self.batch.record(number).received_ns - time_ns) <= MAX_ZONES_NS
-        if end < number + MAX_NEIGHBOUR_LINES and (self._believed_ns or not is_prompt):
-            self._wait_from(number)
         after_ns = self._median_of_writer(number, range(number + 1, end))
         if after_ns is None or abs(after_ns - time_ns) <= MAX_ZONES_NS:
             return False
@@ -233,23 +225,10 @@ class LineTimes:
 
     def _time_in_stream(self, number: int) -> int:
         received_ns = self.batch.record(number).received_ns
-        timed = self._before(number) or self._at_head_of_stream(number)
+        timed = self._before(number)
         if timed is None or timed.received_ns - timed.time_ns <= LIVE_LAG_NS:
             return received_ns
         return timed.time_ns + max(0, received_ns - timed.received_ns)
-
-    def _at_head_of_stream(self, number: int) -> Timed | None:
-        """The first timed line, for the untimed ones before it."""
-        if self.batch.offsets[number] >= self._earlier.first_offset + MAX_LOOKBACK_LINES:
-            return None
-        timed = self._after(number)
-        if timed is None and len(self.batch) < number + MAX_LOOKBACK_LINES:
-            self._wait_from(number)
-        return timed
-
-    def _wait_from(self, number: int) -> None:
-        if not self.batch.is_recorded:
-            self.undecided_from = min(number, self.undecided_from)
 
     def _at_head(self, number: int) -> Timed | None:
         """The time of a plain file's first timed line, for the untimed lines before it."""

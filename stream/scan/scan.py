@@ -116,9 +116,8 @@ class BatchScanner:
     def scan(self, batch: Batch, is_last: bool = True) -> ScanResult:
         """Every match, heartbeat and dead letter of the batch; deterministic.
 
-        With `is_last` false, it stops before a block that may continue beyond the batch, and before a line whose time
-        depends on what comes next. `records` is the number scanned; pass the others again at the start of the next
-        batch.
+        With `is_last` false, it stops before a block that may continue beyond the batch. `records` is the number
+        scanned; pass the others again at the start of the next batch.
         """
         whole = searchable(batch.values)
         invalid = why_invalid(whole, batch.is_text)
@@ -126,12 +125,12 @@ class BatchScanner:
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
         lines = BatchLines(validated, self._cluster, invalid)
-        earlier = self._earlier_by_source.get(batch.source) or Earlier(next(iter(batch.offsets), 0))
+        earlier = self._earlier_by_source.get(batch.source, Earlier())
         times = LineTimes(lines, earlier)
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
         if self._may_be_pasted and batch.is_text:
             self._join_wrapped(times, hits_by_record)
-        end = join_blocks(hits_by_record, lines, len(batch) if is_last else times.undecided_from, is_last)
+        end = join_blocks(hits_by_record, lines, is_last)
         for number in prefiltered.suspicious:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault

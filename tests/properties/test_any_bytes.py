@@ -278,7 +278,8 @@ def test_batch_borders_change_no_match_and_no_dead_letter(found: list[bytes], li
     for piece in BlockBuffer(a_scanner()).scan_all(batches):
         matches += piece.matches
         dead_letters += piece.dead_letters
-    assert matches == whole.matches
+    assert [match.match_id for match in matches] == [match.match_id for match in whole.matches]
+    assert live or matches == whole.matches
     assert dead_letters == whole.dead_letters
 
 

@@ -13,7 +13,7 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
-from tests.support.logs import START_NS, a_scanner, batch, vector
+from tests.support.logs import a_scanner, batch
 from tests.unit.stream.scan.test_scan import a_rule
 
 TRACEBACK = {"goes_on": r"^(?:\s|$|During handling|Traceback)", "and_one_more": True}
@@ -145,7 +145,7 @@ def test_block_of_an_idle_writer_is_completed_soon() -> None:
 def test_a_block_holds_back_its_own_source_only() -> None:
     scanner = BlockBuffer(BatchScanner(RULES, "c"))
     scanner.scan(a_text(FRAMES))
-    other = Batch("other", [vector("n1", 0, OOM)], [None], [START_NS], [1])
+    other = Batch("other", [OOM.encode()], [None], [0], [1])
     assert [match.rule for match in scanner.scan(other).matches] == ["test.oom"]
 
 

@@ -27,7 +27,7 @@ def line_times_of(lines: Sequence[str], is_one_text: bool = False) -> tuple[Line
     count = len(values)
     origin = Origin(head_time_ns=START_NS)
     batch = Batch("a.log", given, [None] * count, [2 * START_NS] * count, range(count), True, True, origin, True)
-    return LineTimes(BatchLines(batch, "", {}), Earlier(0)), batch
+    return LineTimes(BatchLines(batch, "", {}), Earlier()), batch
 
 
 def times_of(numbers: list[int], is_one_text: bool, lines: Sequence[str] = LINES) -> list[int]:

@@ -11,7 +11,6 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.heartbeats import LineCut, Step
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.scan.block_buffer import BlockBuffer
-from epicenter.stream.scan.line_times import MAX_LOOKBACK_LINES
 from epicenter.stream.scan.scan import ScanResult
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, vector
 
@@ -87,9 +86,10 @@ def test_an_untimed_record_of_a_stream_that_catches_up_has_the_time_of_the_one_b
     assert [match.event.event_time_ns for match in scanned.matches] == [at(120)]
 
 
-def test_untimed_records_before_the_first_timed_one_have_its_time() -> None:
-    scanned = found([XID.encode(), *steps(1, 12)], live=True)
-    assert [match.event.event_time_ns for match in scanned.matches] == [at(10)]
+def test_an_untimed_record_before_the_first_timed_one_waits_for_none() -> None:
+    holding = BlockBuffer(a_scanner())
+    (match,) = holding.scan(batch([XID.encode(), *steps(1, 12)], live=True)).matches
+    assert match.event.event_time_ns == LATER_NS
 
 
 @pytest.mark.parametrize("cut", range(1, 14))
@@ -99,15 +99,7 @@ def test_untimed_records_have_the_same_times_wherever_the_batch_is_cut(cut: int)
     parts = batch(values[:cut], live=True), batch(values[cut:], first=cut + 1, live=True)
     matches = [match for scanned in holding.scan_all(parts) for match in scanned.matches]
     assert matches == found(values, live=True).matches
-    assert [match.event.event_time_ns for match in matches] == [at(10)] * 4 + [at(60)]
-
-
-def test_untimed_records_wait_for_at_most_200_others() -> None:
-    plain = [XID.encode()] + [b"queue 3 is empty"] * (MAX_LOOKBACK_LINES - 2)
-    holding = BlockBuffer(a_scanner())
-    assert not holding.scan(batch(plain, live=True)).matches
-    (match,) = holding.scan(batch([b"queue 3 is empty"], first=MAX_LOOKBACK_LINES, live=True)).matches
-    assert match.event.event_time_ns == LATER_NS
+    assert [match.event.event_time_ns for match in matches] == [LATER_NS] * 4 + [at(60)]
 
 
 def test_an_untimed_record_of_a_stream_has_the_lag_of_a_timed_one_however_far_back() -> None:
@@ -120,12 +112,12 @@ def test_an_untimed_record_of_a_stream_has_the_lag_of_a_timed_one_however_far_ba
 
 
 @pytest.mark.parametrize("cut", range(1, 32))
-def test_a_wild_time_of_a_stream_is_found_wherever_the_batch_is_cut(cut: int) -> None:
+def test_a_line_with_a_wild_time_is_one_match_wherever_the_batch_is_cut(cut: int) -> None:
     values = [*steps(1, 12), with_stamp(WILD["last week"], XID), *steps(13, 31)]
     holding = BlockBuffer(a_scanner())
     parts = batch(values[:cut], live=True), batch(values[cut:], first=cut + 1, live=True)
-    (match,) = [match for scanned in holding.scan_all(parts) for match in scanned.matches]
-    assert match.event.event_time_ns == at(120)
+    matches = [match for scanned in holding.scan_all(parts) for match in scanned.matches]
+    assert [match.match_id for match in matches] == [match.match_id for match in found(values, live=True).matches]
 
 
 def test_an_untimed_record_has_the_time_of_one_in_the_batch_before() -> None:
