@@ -6,8 +6,10 @@ Field names and their order: the envelope table in docs/envelopes.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
@@ -68,46 +70,73 @@ def check_envelope(value: bytes) -> None:
         raise RecordError(f"no log line: {product}", DeadLetterKind.NO_LOG_LINE)
 
 
-def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
+def parse(record: RawRecord, cluster: str) -> Parsed:
     """The event in a record. A broken envelope counts as a plain line here, so that its text is not lost.
-
-    `piece` is one of the `pieces_of` its body, when the line holds several: its prefixes come before those of the line.
-    The text of the event is still the whole line.
 
     Raises:
         RecordError: an envelope whose text is no text.
     """
-    fields = _fields(record.value, must_be_json=False)
-    text = _text_of(fields, record.value).rstrip("\r\n")
-    line = text.lstrip("\r\n\0")
-    peeled = peel(line)
-    heads = _heads(line, peeled)
-    if piece:
-        inner = peel(piece)
-        peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
-    time_ns = _stated_time(fields, heads, record)
-    event_fields = printed_event(peeled.body)
-    identity = identity_of(fields | event_fields if event_fields else fields)
-    origin = record.origin or _PLAIN
-    if record.origin and is_envelope(record.value):
-        origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin, identity)
-    node = identity.node if identity.is_cluster_event else identity.node or _node(peeled, origin, record, identity.job)
-    event = LogEvent(
-        event_time_ns=record.received_ns if time_ns is None else time_ns,
-        text=text,
-        position=record.position,
-        has_own_time=time_ns is not None,
-        cluster=identity.cluster or _cluster_beside(record, cluster),
-        node=node,
-        source=identity.source or ("kernel" if peeled.is_kernel else "worker" if identity.is_in_pod else ""),
-        job=identity.job if identity.job or identity.is_cluster_event else _job(peeled, origin),
-        rank=_rank(identity, peeled, origin),
-        pod=identity.pod if identity.is_cluster_event else identity.pod or peeled.pod,
-        container=identity.container or peeled.container,
-        log="" if peeled.host or identity.is_cluster_event else origin.log,
-        address=identity.address,
-    )
-    return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())
+    return _Whole.of(record).parsed(cluster)
+
+
+def parse_pieces(record: RawRecord, cluster: str, pieces: Iterable[str]) -> Iterator[Parsed]:
+    """The events in some of the `pieces_of` a record's body: their own prefixes come before those of the line.
+
+    The text of each event is the whole line.
+
+    Raises:
+        RecordError: an envelope whose text is no text.
+    """
+    return map(partial(_Whole.of(record).parsed, cluster), pieces)
+
+
+class _Whole(NamedTuple):
+    """A record without its envelope: read once, however many pieces its line has."""
+
+    record: RawRecord
+    fields: dict[str, Any]
+    text: str
+    line: str
+    peeled: Peeled
+
+    @classmethod
+    def of(cls, record: RawRecord) -> _Whole:
+        fields = _fields(record.value, must_be_json=False)
+        text = _text_of(fields, record.value).rstrip("\r\n")
+        line = text.lstrip("\r\n\0")
+        return cls(record, fields, text, line, peel(line))
+
+    def parsed(self, cluster: str, piece: str = "") -> Parsed:
+        record, fields, text, line, peeled = self
+        heads = _heads(line, peeled)
+        if piece:
+            inner = peel(piece)
+            peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
+        time_ns = _stated_time(fields, heads, record)
+        event_fields = printed_event(peeled.body)
+        identity = identity_of(fields | event_fields if event_fields else fields)
+        origin = record.origin or _PLAIN
+        if record.origin and is_envelope(record.value):
+            origin = _PLAIN if identity.source == "kernel" else _of_envelope(origin, identity)
+        node = (
+            identity.node if identity.is_cluster_event else identity.node or _node(peeled, origin, record, identity.job)
+        )
+        event = LogEvent(
+            event_time_ns=record.received_ns if time_ns is None else time_ns,
+            text=text,
+            position=record.position,
+            has_own_time=time_ns is not None,
+            cluster=identity.cluster or _cluster_beside(record, cluster),
+            node=node,
+            source=identity.source or ("kernel" if peeled.is_kernel else "worker" if identity.is_in_pod else ""),
+            job=identity.job if identity.job or identity.is_cluster_event else _job(peeled, origin),
+            rank=_rank(identity, peeled, origin),
+            pod=identity.pod if identity.is_cluster_event else identity.pod or peeled.pod,
+            container=identity.container or peeled.container,
+            log="" if peeled.host or identity.is_cluster_event else origin.log,
+            address=identity.address,
+        )
+        return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())
 
 
 def _cluster_beside(record: RawRecord, cluster: str) -> str:
@@ -222,12 +251,11 @@ def may_state_time(value: bytes) -> bool:
 
 def stated_time(record: RawRecord) -> int | None:
     """Only the time that a record states."""
-    fields = _fields(record.value, must_be_json=False)
     try:
-        line = _text_of(fields, record.value).lstrip("\r\n\0")
+        whole = _Whole.of(record)
     except RecordError:
         return None
-    return _stated_time(fields, _heads(line, peel(line)), record)
+    return _stated_time(whole.fields, _heads(whole.line, whole.peeled), record)
 
 
 def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `log` is the plain file of a line that does not name its node or job itself. `address` is that of its pod.
     `wild_ns` is the time that it states where that can't be right, else 0: the line then has the time of a nearby one.
+    `received_ns` is the receipt of a streamed line without a time whose event time is an earlier one, else 0.
     """
 
     event_time_ns: int
@@ -82,6 +83,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     log: str = ""
     address: str = ""
     wild_ns: int = 0
+    received_ns: int = 0
 
 
 @final

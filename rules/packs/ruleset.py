@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
+from epicenter.rules.match.run_starts import compiled
 from epicenter.rules.model.records import Match
 from epicenter.rules.model.signals import TEMPLATE_FIELD
 from epicenter.rules.packs.cause_model import NO_CAUSE_MODEL, CauseModel
@@ -63,16 +64,16 @@ class Rule:
     @cached_property
     def patterns(self) -> tuple[re.Pattern[bytes], ...]:
         """Compiled patterns; a match of any selects the line."""
-        return tuple(map(_compile, self.spec.patterns))
+        return tuple(map(compiled, self.spec.patterns))
 
     @cached_property
     def extract(self) -> tuple[re.Pattern[bytes], ...]:
         """Compiled patterns that find more fields in a selected line."""
-        return tuple(map(_compile, self.spec.extract))
+        return tuple(map(compiled, self.spec.extract))
 
     @cached_property
     def _unless(self) -> tuple[re.Pattern[bytes], ...]:
-        return tuple(map(_compile, self.spec.unless))
+        return tuple(map(compiled, self.spec.unless))
 
     def disclaims(self, line: bytes) -> bool:
         """Whether the line matches one of `unless`, so that it is not the rule's."""
@@ -81,7 +82,7 @@ class Rule:
     @cached_property
     def extract_of_block(self) -> tuple[re.Pattern[bytes], ...]:
         """Compiled patterns that find fields in the lines of a block that a line of this rule opens."""
-        return tuple(map(_compile, self.spec.block.extract)) if self.spec.block else ()
+        return tuple(map(compiled, self.spec.block.extract)) if self.spec.block else ()
 
     def is_named(self, rule_id: str) -> bool:
         """Whether it is the id of this rule or of a rule of its table."""
@@ -174,10 +175,6 @@ def _named_groups(found: re.Match[bytes]) -> dict[str, str]:
 def _code(text: str) -> str:
     """A number without leading zeros: drivers print the same code in several widths."""
     return text.lstrip("0") or text
-
-
-def _compile(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from epicenter.ingest.parse.envelope import Parsed, parse
+from epicenter.ingest.parse.envelope import Parsed, parse_pieces
 from epicenter.ingest.parse.pasted import undressed
 from epicenter.ingest.parse.pieces import pieces_of
 from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
@@ -111,7 +111,7 @@ class Confirmer:
         for _ in range(MAX_DRESSES):
             texts = [text for text in dict.fromkeys(chain.from_iterable(map(undressed, bodies))) if text not in bodies]
             candidates = patterns_by_record(self._scanner.scan([_encoded(text) for text in texts]))
-            pieces = [parse(record, self._cluster, text) for text in texts]
+            pieces = list(parse_pieces(record, self._cluster, texts))
             for number, patterns in sorted(candidates.items()):
                 hits = _without_fallbacks(self._fitting(pieces[number], patterns).values())
                 if any(hit.is_failure for hit in hits) and is_named(hits):
@@ -126,8 +126,9 @@ class Confirmer:
         in_whole = self._fitting(whole, patterns)
         pieces_with_hits, fitting_ids = [], set[str]()
         candidates = patterns_by_record(self._scanner.scan(list(map(_encoded, pieces))))
-        for number, of_piece in self._worth_reading(candidates):
-            parsed = parse(record, self._cluster, pieces[number])
+        worth_reading = self._worth_reading(candidates)
+        parsed_pieces = parse_pieces(record, self._cluster, [pieces[number] for number, _ in worth_reading])
+        for parsed, (_, of_piece) in zip(parsed_pieces, worth_reading, strict=True):
             fitting = self._fitting(parsed, of_piece)
             pieces_with_hits.append(
                 (parsed, _without_fallbacks(_with_fields_of(in_whole.get(name), hit) for name, hit in fitting.items()))

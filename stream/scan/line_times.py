@@ -86,9 +86,16 @@ class LineTimes:
             return msgspec.structs.replace(
                 parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=clock_ns, has_own_time=True)
             )
-        wild_ns = parsed.event.event_time_ns if parsed.event.has_own_time else 0
-        event = msgspec.structs.replace(parsed.event, event_time_ns=time_ns, has_own_time=False, wild_ns=wild_ns)
-        return msgspec.structs.replace(parsed, event=event)
+        return msgspec.structs.replace(parsed, event=self._at(parsed.event, time_ns))
+
+    def _at(self, event: LogEvent, time_ns: int) -> LogEvent:
+        if event.has_own_time:
+            return msgspec.structs.replace(
+                event, event_time_ns=time_ns, has_own_time=False, wild_ns=event.event_time_ns
+            )
+        is_moved = time_ns != event.event_time_ns and not self.batch.is_recorded
+        received_ns = event.event_time_ns if is_moved else 0
+        return msgspec.structs.replace(event, event_time_ns=time_ns, received_ns=received_ns)
 
     def alone(self, number: int, parsed: Parsed) -> Parsed:
         """As `with_time`, in any order."""

@@ -124,11 +124,12 @@ def _without(match: Match, found: _RedactedTexts) -> Match:
 def match_id(rule_id: str, event: LogEvent) -> str:
     """The id of a match by the content of its line, and by its position if the line states no time.
 
-    A time that can't be right tells two lines apart as well as one that can.
+    A time that can't be right tells two lines apart as well as one that can, and a receipt as well as a guessed time:
+    neither depends on the lines that a worker happens to read together.
     """
     states_a_time = event.has_own_time or event.wild_ns
     origin = () if states_a_time else (event.position.source, event.position.offset)
-    time_ns = event.wild_ns or event.event_time_ns
+    time_ns = event.wild_ns or event.received_ns or event.event_time_ns
     content = (event.cluster, event.node, event.source, event.job, event.rank, time_ns, event.text)
     return stable_id(rule_id, *content, *origin)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.clean import clean
 from epicenter.ingest.batch.text import TextLines
-from epicenter.ingest.parse.envelope import Parsed, parse
+from epicenter.ingest.parse.envelope import Parsed, parse, parse_pieces
 from epicenter.ingest.parse.pieces import pieces_of
 from epicenter.ingest.parse.prefix import peel
 from epicenter.ingest.parse.prefix_patterns import SHAPES
@@ -146,10 +146,10 @@ def matched_rules(scanned: ScanResult) -> set[tuple[int, str]]:
     return {(match.event.position.offset, match.rule) for match in scanned.matches}
 
 
-def is_sought(pattern: re.Pattern[bytes], raw: RawRecord, body: bytes) -> bool:
+def is_sought(pattern: bytes, raw: RawRecord, body: bytes) -> bool:
     """Whether the line has what the pattern states that it is searched for by, perhaps outside of the message."""
-    sought = prefilter(pattern.pattern)
-    return b"(?#sought:" not in pattern.pattern or any(re.search(sought, text) for text in (raw.value, body))
+    sought = prefilter(pattern)
+    return b"(?#sought:" not in pattern or any(re.search(sought, text) for text in (raw.value, body))
 
 
 def fitting(parsed: Parsed, raw: RawRecord) -> dict[str, LineHit | None]:
@@ -158,7 +158,12 @@ def fitting(parsed: Parsed, raw: RawRecord) -> dict[str, LineHit | None]:
     of_source = [rule for rule in the_rules().rules if rule.applies_to(parsed.event.source)]
     rules = [rule for rule in of_source if not rule.disclaims(body)]
     places = {
-        rule: [place for pattern in rule.patterns if is_sought(pattern, raw, body) for place in pattern.finditer(body)]
+        rule: [
+            place
+            for written, pattern in zip(rule.spec.patterns, rule.patterns, strict=True)
+            if is_sought(written.encode(), raw, body)
+            for place in pattern.finditer(body)
+        ]
         for rule in rules
     }
     noise = [place.span() for rule in rules if rule.spec.role == "harmless" for place in places[rule]]
@@ -188,7 +193,9 @@ def plainly(given_batch: Batch) -> set[tuple[int, str]]:
         except RecordError:
             continue
         pieces = pieces_of(whole.body)
-        hits_by_piece = [fitting(parse(raw, "default", piece), raw) for piece in pieces] if len(pieces) > 1 else []
+        hits_by_piece = (
+            [fitting(parsed, raw) for parsed in parse_pieces(raw, "default", pieces)] if len(pieces) > 1 else []
+        )
         known = set().union(*hits_by_piece)
         hits_by_piece.append({rule_id: hit for rule_id, hit in fitting(whole, raw).items() if rule_id not in known})
         remaining = [without_needless_fallbacks([hit for hit in hits.values() if hit]) for hits in hits_by_piece]

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 import pytest
 
-from epicenter.ingest.parse.envelope import check_envelope, may_state_time, parse, stated_time, text_of
+from epicenter.ingest.parse.envelope import check_envelope, may_state_time, parse, parse_pieces, stated_time, text_of
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent, Origin
@@ -380,10 +380,11 @@ def test_a_time_is_read_behind_a_prefix(line: str) -> None:
 
 def test_a_piece_inherits_missing_fields_from_its_line() -> None:
     whole = f"{iso(5)} n1 python[4]: 50%\r[rank2]: {iso(9)} x"
-    piece = parse(record(whole.encode()), "default", f"[rank2]: {iso(9)} x")
+    (piece,) = parse_pieces(record(whole.encode()), "default", [f"[rank2]: {iso(9)} x"])
     assert (piece.event.rank, piece.event.node, piece.event.event_time_ns) == (2, "n1", at(9))
     assert (piece.event.text, piece.body) == (whole, "x")
-    assert parse(record(whole.encode()), "default", "50%").event.event_time_ns == at(5)
+    (piece,) = parse_pieces(record(whole.encode()), "default", ["50%"])
+    assert piece.event.event_time_ns == at(5)
 
 
 def test_a_kubernetes_event_is_about_its_pod_and_node_not_its_shipper() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, pairwise
 
 import orjson
 import pytest
@@ -63,6 +64,21 @@ def test_a_second_copy_of_a_line_with_a_wild_time_is_the_same_match() -> None:
     (copy,) = scanner.scan(again).matches
     assert [copy.match_id] == [match.match_id for match in first]
     assert not copy.event.has_own_time
+
+
+def test_a_line_without_a_time_after_a_wild_one_is_the_same_match_wherever_a_batch_ends() -> None:
+    untimed = orjson.dumps({"node": "n1", "message": XID})
+    values = [*steps(1, 12), with_stamp(WILD["last week"], "step 12: loss 2.31, time 320ms"), untimed, *steps(13, 30)]
+
+    def ids_and_times(*ends: int) -> set[tuple[str, int]]:
+        scanner, batches = a_scanner(), pairwise([0, *ends, len(values)])
+        parts = [batch(values[start:end], first=start, live=True) for start, end in batches]
+        matches = chain.from_iterable(scanner.scan(part).matches for part in parts)
+        return {(match.match_id, match.event.event_time_ns) for match in matches}
+
+    ((whole_id, whole_ns),), ((cut_id, cut_ns),) = ids_and_times(), ids_and_times(14)
+    assert whole_id == cut_id
+    assert whole_ns != cut_ns
 
 
 def test_a_day_without_lines_is_no_wild_time() -> None:
