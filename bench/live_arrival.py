@@ -10,7 +10,6 @@ from epicenter.ingest.collect.source import Sources
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.local.pipeline import Pipeline
-from epicenter.stream.local.runner import MAX_BLOCK_WAIT_NS
 
 READS_EVERY_S: Final = 2.0
 
@@ -50,11 +49,9 @@ class LiveArrival:
         for source in self._sources.all():
             while batch := source.read(self._now_ns):
                 self._newest_read_ns = self._now_ns
-                self._pipeline.process(batch)
-        elapsed_ns = self._now_ns - self._newest_read_ns
-        if elapsed_ns >= MAX_BLOCK_WAIT_NS:
-            self._pipeline.rest()
-        self._record(self._pipeline.advance((), elapsed_ns))
+                self._pipeline.process(batch, self._now_ns)
+        self._pipeline.overdue(self._now_ns)
+        self._record(self._pipeline.advance((), self._now_ns - self._newest_read_ns))
 
     def _record(self, incidents: Iterable[Incident]) -> None:
         self._newest |= {incident.incident_id: incident for incident in incidents}

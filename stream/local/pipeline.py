@@ -42,9 +42,13 @@ class Pipeline:
         self._scanner.reload(rules)
         self._engine.reload(rules)
 
-    def process(self, batch: Batch) -> ScanResult:
-        """Scan a batch and pass the results to the engine."""
-        return self._add(batch.source, self._scanner.scan(batch))
+    def process(self, batch: Batch, read_ns: int = 0) -> ScanResult:
+        """Scan a batch, which was read at `read_ns`, and pass the results to the engine."""
+        return self._add(batch.source, self._scanner.scan(batch, read_ns))
+
+    def overdue(self, now_ns: int) -> list[ScanResult]:
+        """Scan records buffered for a block of a source that has been idle for long enough."""
+        return [self._add(source, self._scanner.rest_of(source)) for source in self._scanner.overdue(now_ns)]
 
     def rest(self) -> list[ScanResult]:
         """Scan records buffered for an unfinished block, without waiting for its rest."""

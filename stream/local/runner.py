@@ -22,7 +22,6 @@ from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.rule_tools.reload import Reloader, running
-from epicenter.stream.scan.block_buffer import MAX_BLOCK_WAIT_NS
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import ScanResult
 from epicenter.stream.settings import Settings
@@ -101,9 +100,9 @@ class LocalRunner:
                 while not until.is_set():
                     self._apply_new_rules()
                     lagging = await self._round(self._sources.all())
-                    elapsed_ns = monotonic_ns() - self._newest_read_ns
-                    if elapsed_ns >= MAX_BLOCK_WAIT_NS:
-                        await self._write(self._pipeline.rest())
+                    now_ns = monotonic_ns()
+                    elapsed_ns = now_ns - self._newest_read_ns
+                    await self._write(self._pipeline.overdue(now_ns))
                     await self._writer.write_metrics()
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
                     rounds += 1
@@ -146,7 +145,7 @@ class LocalRunner:
                 lagging.append(source.name)
                 self._newest_read_ns = monotonic_ns()
                 self.on_batch(batch)
-                found.append(self._pipeline.process(batch))
+                found.append(self._pipeline.process(batch, self._newest_read_ns))
                 await asyncio.sleep(0)
         await self._write(found)
         return lagging

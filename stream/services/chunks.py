@@ -13,7 +13,7 @@ from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, source_of
 from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.scan.block_buffer import MAX_BLOCK_WAIT_NS, BlockBuffer
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.settings import Settings
@@ -38,7 +38,7 @@ class ChunkScanner:
         self._fault_log = fault_log
         self._zone = settings.time_zone
         self._scanner = BlockBuffer(BatchScanner(rules, settings.cluster, rule_budget=rule_budget, redactor=redactor))
-        self._read_to: dict[TopicPartition, tuple[int, int]] = {}
+        self._read_to: dict[TopicPartition, int] = {}
 
     def reload(self, rules: RuleSet) -> None:
         """Use these rules from the next chunk on."""
@@ -56,21 +56,21 @@ class ChunkScanner:
         if chunk.corrupt:
             scanned = self._dead_batch(source, chunk.corrupt)
         else:
-            scanned = self._scanner.scan(chunk.as_batch(partition, now_ms, self._zone))
+            scanned = self._scanner.scan(chunk.as_batch(partition, now_ms, self._zone), monotonic_ns())
         self._name_future(source, chunk, now_ms)
         buffered = self._scanner.first_buffered(source)
-        self._read_to[partition] = chunk.next_offset, monotonic_ns()
+        self._read_to[partition] = chunk.next_offset
         end = chunk.next_offset if buffered is None else buffered
         return ScannedRange(partition, end, scanned)
 
     def blocks_without_rest(self) -> list[ScannedRange]:
-        """Scan incomplete blocks of partitions that have been idle for `MAX_BLOCK_WAIT_NS`."""
-        waited = []
-        for partition, (end, read_ns) in self._read_to.items():
-            source = source_of(partition)
-            if self._scanner.first_buffered(source) is not None and monotonic_ns() - read_ns >= MAX_BLOCK_WAIT_NS:
-                waited.append(ScannedRange(partition, end, self._scanner.rest_of(source)))
-        return waited
+        """Scan incomplete blocks of partitions that have been idle for long enough."""
+        overdue = set(self._scanner.overdue(monotonic_ns()))
+        return [
+            ScannedRange(partition, end, self._scanner.rest_of(source))
+            for partition, end in self._read_to.items()
+            if (source := source_of(partition)) in overdue
+        ]
 
     def _name_future(self, source: str, chunk: Chunk, now_ms: int) -> None:
         if chunk.newest_ms > now_ms + FUTURE_MS:

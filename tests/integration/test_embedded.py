@@ -242,3 +242,20 @@ async def test_a_changed_rule_pack_is_used_while_run_continues(tmp_path: Path) -
         append(logs / "worker.jsonl", json.dumps(line) + "\n")
         incident = await asyncio.wait_for(shown.get(), PATIENCE_S)
     assert (incident.failure_class, incident.jobs) == ("mine-one", ("7877",))
+
+
+async def test_a_block_at_the_end_of_a_quiet_file_does_not_wait_for_busy_files(tmp_path: Path) -> None:
+    logs, stop, shown = tmp_path / "logs", asyncio.Event(), asyncio.Queue[Incident]()
+    logs.mkdir()
+    settings = load_settings(data_dir=tmp_path / "data", allowed_lateness="200ms", page_port=0)
+    run = LocalRunner(settings, the_rules(), Sources([str(logs)], "", follow=True), shown.put_nowait, print)
+
+    def write(node: str, text: str) -> None:
+        append(logs / f"{node}.log", f"{now()} {node} kernel: [ 8005.250000] {text}\n")
+
+    run.on_batch = lambda batch: write("busy", "usb 1-1: new high-speed USB device")
+    write("busy", "usb 1-1: new high-speed USB device")
+    write("quiet", "python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0")
+    async with running(run.follow(stop)):
+        incident = await asyncio.wait_for(shown.get(), PATIENCE_S)
+    assert incident.nodes == ("quiet",)

@@ -11,7 +11,7 @@ import pytest
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.stream.scan.block_buffer import BlockBuffer
+from epicenter.stream.scan.block_buffer import MAX_BLOCK_WAIT_NS, BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import a_scanner, batch
 from tests.unit.stream.scan.test_scan import a_rule
@@ -133,6 +133,16 @@ def test_records_held_back_are_scanned_when_the_source_is_idle() -> None:
     ((source, rest),) = scanner.rest()
     assert (source, rest.records, [match.rule for match in rest.matches]) == ("test", 3, ["test.traceback"])
     assert scanner.rest() == []
+
+
+def test_records_of_an_idle_source_are_overdue_while_another_is_read() -> None:
+    scanner = BlockBuffer(BatchScanner(RULES, "c"))
+    scanner.scan(a_text(FRAMES), read_ns=5)
+    scanner.scan(replace(a_text(FRAMES), source="busy"), read_ns=6)
+    assert scanner.overdue(4 + MAX_BLOCK_WAIT_NS) == []
+    assert scanner.overdue(5 + MAX_BLOCK_WAIT_NS) == ["test"]
+    assert scanner.rest_of("test").records == len(FRAMES)
+    assert scanner.overdue(9 * MAX_BLOCK_WAIT_NS) == ["busy"]
 
 
 def test_block_of_an_idle_writer_is_completed_soon() -> None:
