@@ -148,8 +148,7 @@ def matched_rules(scanned: ScanResult) -> set[tuple[int, str]]:
 
 def is_sought(pattern: bytes, raw: RawRecord, body: bytes) -> bool:
     """Whether the line has what the pattern states that it is searched for by, perhaps outside of the message."""
-    sought = prefilter(pattern)
-    return b"(?#sought:" not in pattern or any(re.search(sought, text) for text in (raw.value, body))
+    return b"(?#sought:" not in pattern or any(re.search(prefilter(pattern), text) for text in (raw.value, body))
 
 
 def fitting(parsed: Parsed, raw: RawRecord) -> dict[str, LineHit | None]:
