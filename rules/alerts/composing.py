@@ -50,6 +50,6 @@ class Composer:
         action = self._guard.judge(action_of(incident), recent, now_ns, incident.incident_id)
         acted = Acted.of(action, incident.incident_id, now_ns)
         if action.is_allowed and all(earlier[1:] != acted[1:] for earlier in recent):
-            self._state.acted = [*recent, acted]
+            self._state.acted = [*(earlier for earlier in recent if not acted.uses_up_all_of(earlier)), acted]
             self._state.changed.add(ACTED)
         return action

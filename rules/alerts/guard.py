@@ -35,6 +35,10 @@ class Acted(NamedTuple):
         """What counts toward the job limit: a job counts again for each incident, so that loops are noticed."""
         return {(self.incident_id, self.kind, job) for job in self.jobs}
 
+    def uses_up_all_of(self, earlier: Acted) -> bool:
+        """Whether it counts with all nodes and jobs of an earlier action, which then need not be counted too."""
+        return set(earlier.nodes) <= set(self.nodes) and earlier.acts_on() <= self.acts_on()
+
 
 class Guard:
     """Judges an action by the allowed actions of the hour before it, which the caller passes in."""

@@ -20,7 +20,6 @@ It is 2 where each thing costs the same, and 4 where each looks at all others.
 CLIFFS: Final = {
     "engine: hosts and jobs in turn, at once": "a broken node is compared with all jobs that stopped at that moment",
     "engine: jobs of one node": "a failure is compared with all incidents of its node",
-    "alerts: messages": "rules/alerts/guard.py counts all actions of the last hour again, for each message",
 }
 """Known ones, with what grows. Whoever mends one removes it from here, or its test fails because it passes."""
 

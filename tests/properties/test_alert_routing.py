@@ -189,14 +189,17 @@ def test_the_guard_never_allows_more_within_an_hour_than_its_limits(
 ) -> None:
     guard = Guard(RoutingSpec(route=RouteSpec(), guard=limits, actions="allowed"))
     allowed: list[Acted] = []
+    counted: list[Acted] = []
     for time_ns, incident_id, nodes, jobs in requests:
         action = Action("drain-node", nodes=tuple(sorted(nodes)), jobs=tuple(sorted(jobs)), is_allowed=True)
         judged = guard.judge(action, allowed, time_ns, incident_id)
         shuffled = allowed.copy()
         chance.shuffle(shuffled)
         assert guard.judge(action, shuffled, time_ns, incident_id) == judged
+        assert guard.judge(action, counted, time_ns, incident_id) == judged
         if judged.is_allowed:
-            allowed.append(Acted.of(judged, incident_id, time_ns))
+            allowed.append(acted := Acted.of(judged, incident_id, time_ns))
+            counted = [*(earlier for earlier in counted if not acted.uses_up_all_of(earlier)), acted]
             assert guard.judge(action, allowed, time_ns, incident_id) == judged
     for begins in allowed:
         hour = [acted for acted in allowed if begins.time_ns <= acted.time_ns < begins.time_ns + HOUR_NS]
