@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -25,6 +25,7 @@ from bench.fuzz_checks import BrokenError, Cores, check_borders, check_other_cut
 from bench.fuzz_records import record
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.process.memory import limit_allocator
 from tests.support.logs import LATER_NS
 
 PROCESSES: Final = 2
@@ -70,16 +71,16 @@ def batch_of(seed: int, number: int) -> Batch:
 
 
 def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Report:
-    """Every `step`-th batch from `first` on, until `records` records are scanned."""
+    """Every `step`-th batch from `first` on, until `records` records are scanned, in memory limited as a worker's."""
+    limit_allocator()
     report, cores, timings = Report(), Cores(), Timings()
     marks = [records // 10, records]
     scan_in_pieces(cores.of_this_process, batch_of(seed, first), Random(0))
     begun_s, number = time.process_time(), first
     while report.records < records and len(report.failures) < MAX_FAILURES:
         batch = batch_of(seed, number)
-        checks = [check for check, interval in CHECKED.items() if number % interval == 0]
-        if reason := check_batch(cores, batch, Random(number), checks, report, timings):
-            fails = _again(cores, number, checks)
+        if reason := check_batch(cores, batch, number, report, timings):
+            fails = _again(cores, number)
             report.failures.append(f"batch {number}: {reason}: {_saved(Path(folder), seed, number, batch, fails)}")
             print(report.failures[-1], file=sys.stderr, flush=True)
         if report.records >= marks[0]:
@@ -87,14 +88,13 @@ def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Re
             marks.pop(0)
         number += step
     report.cpu_s = time.process_time() - begun_s
-    report.slowest = timings.of_records(cores)
+    report.slowest = timings.of_records(cores, seed)
     return report
 
 
-def check_batch(
-    cores: Cores, batch: Batch, draw: Random, checks: Sequence[Callable[..., None]], report: Report, timings: Timings
-) -> str:
+def check_batch(cores: Cores, batch: Batch, number: int, report: Report, timings: Timings) -> str:
     """What is wrong with the scan of the batch; empty when nothing is."""
+    draw = Random(number)
     report.records += len(batch)
     try:
         with _time_limit(HANGS_AFTER_S):
@@ -104,9 +104,10 @@ def check_batch(
             report.scan_cpu_s += cpu_s
             report.matched += scanned.matched
             report.dead += scanned.dead
-            timings.note(cpu_s, batch)
-            for check in checks:
-                check(cores, batch, draw)
+            timings.note(cpu_s, batch, number)
+            for check, interval in CHECKED.items():
+                if number % interval == 0:
+                    check(cores, batch, draw)
     except BrokenError as broken:
         return str(broken)
     except (Exception, Hang) as error:
@@ -115,23 +116,19 @@ def check_batch(
 
 
 class Timings:
-    """The slowest batches for their size."""
+    """The numbers of the slowest batches for their size."""
 
     def __init__(self) -> None:
-        self._worst: list[tuple[float, list[bytes]]] = []
+        self._worst: list[tuple[float, int]] = []
 
-    def note(self, cpu_s: float, batch: Batch) -> None:
-        """Store the batch if it is one of the slowest."""
-        share = cpu_s / _budget_s(batch)
-        if len(self._worst) < MAX_SLOWEST or share > self._worst[-1][0]:
-            self._worst = sorted([*self._worst, (share, list(batch.values))], key=lambda timing: -timing[0])[
-                :MAX_SLOWEST
-            ]
+    def note(self, cpu_s: float, batch: Batch, number: int) -> None:
+        """Remember the batch if it is one of the slowest."""
+        self._worst = sorted([*self._worst, (cpu_s / _budget_s(batch), number)], reverse=True)[:MAX_SLOWEST]
 
-    def of_records(self, cores: Cores) -> list[tuple[float, int, str]]:
+    def of_records(self, cores: Cores, seed: int) -> list[tuple[float, int, str]]:
         """The slowest single records of those batches."""
         timed, scanner = [], cores.fresh()
-        for value in (value for _, values in self._worst for value in values):
+        for value in (value for _, number in self._worst for value in batch_of(seed, number).values):
             begun_s = time.process_time()
             scan_in_pieces(scanner, Batch("fuzz/0", [value], [None], [LATER_NS], [1]), Random(0))
             timed.append((time.process_time() - begun_s, len(value), ascii(value[:80])))
@@ -142,9 +139,9 @@ def _budget_s(batch: Batch) -> float:
     return BUDGET_S + len(batch) * BUDGET_A_RECORD_S + sum(map(len, batch.values)) * BUDGET_A_BYTE_S
 
 
-def _again(cores: Cores, number: int, checks: Sequence[Callable[..., None]]) -> Callable[[Batch], bool]:
+def _again(cores: Cores, number: int) -> Callable[[Batch], bool]:
     """Whether a part of the batch fails too."""
-    return lambda batch: bool(check_batch(cores, batch, Random(number), checks, Report(), Timings()))
+    return lambda batch: bool(check_batch(cores, batch, number, Report(), Timings()))
 
 
 def _saved(folder: Path, seed: int, number: int, batch: Batch, fails: Callable[[Batch], bool]) -> str:
