@@ -39,12 +39,13 @@ async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Find
     found = []
     try:
         async with admin_of(settings) as admin:
-            async for finding in _findings(settings, rules, admin):
-                found.append(finding)
+            try:
+                async for finding in _findings(settings, rules, admin):
+                    found.append(finding)
+            except KafkaError as error:
+                found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), KAFKA_FIX))
     except PipelineError as error:
         found.append(refused("kafka", error, "start the brokers, or set `kafka` to their addresses"))
-    except KafkaError as error:
-        found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), KAFKA_FIX))
     return found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -138,23 +140,21 @@ async def _make(settings: Settings) -> dict[str, str]:
     return {name: "created" if code == CREATED else "exists" for name, code, _ in answer.topic_errors}
 
 
-class admin_of:  # noqa: N801
-    """An admin client for a `with` block, after `reach` succeeded. Raises as `reach`."""
+@asynccontextmanager
+async def admin_of(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
+    """An admin client for a `with` block, after `reach` succeeded.
 
-    def __init__(self, settings: Settings):
-        self._settings = settings
-        self._client = AIOKafkaAdminClient(**client_arguments(settings), request_timeout_ms=10_000)
-
-    async def __aenter__(self) -> AIOKafkaAdminClient:
-        await reach(self._settings)
-        try:
-            await self._client.start()
-        except KafkaError as error:
-            await self._client.close()
-            raise TransientError(
-                f"Kafka is unreachable: {self._settings.kafka}: {error}: start it, or give --kafka host:port"
-            ) from error
-        return self._client
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
+    Raises:
+        TransientError: the broker is unreachable, also later in the block.
+    """
+    await reach(settings)
+    client = AIOKafkaAdminClient(**client_arguments(settings), request_timeout_ms=10_000)
+    try:
+        await client.start()
+        yield client
+    except KafkaError as error:
+        raise TransientError(
+            f"Kafka is unreachable: {settings.kafka}: {error}: start it, or give --kafka host:port"
+        ) from error
+    finally:
+        await client.close()

@@ -50,9 +50,10 @@ class Timed(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """What is known of a source before a batch: its newest timed line, and the time that its last hit states."""
+    """What is known of a source before a batch: its last timed line, the newest of those, and its last hit's time."""
 
     timed: Timed | None = None
+    newest: Timed | None = None
     believed_ns: int = 0
 
 
@@ -65,7 +66,7 @@ class LineTimes:
         self._seen = 0
         self._believed_ns = earlier.believed_ns
         self._zone_doubts_left = MAX_DOUBTS
-        self._doubts_left = MAX_DOUBTS if self.batch.is_recorded else len(self.batch)
+        self._doubts_left = MAX_DOUBTS
         self._next: tuple[int, Timed | None] = (-1, None)
         origin = self.batch.origin
         begins_with_times = self.batch.is_recording and origin is not None and origin.head_time_ns is not None
@@ -123,6 +124,12 @@ class LineTimes:
         """The newest timed line before `end`, including earlier batches."""
         return (self if end >= self._seen else self.anew())._before(end)
 
+    def earlier_than(self, end: int, believed_ns: int) -> Earlier:
+        """What is known of the source for the lines from `end` on; the time is 0 if no hit states one."""
+        timed = self.upto(end)
+        newest = self._newest_before(end, timed) if timed and not self.batch.is_recorded else None
+        return Earlier(timed, newest, believed_ns or self._earlier.believed_ns)
+
     def latest_ns(self, number: int, event: LogEvent) -> int:
         """When an untimed line of a recording was written at the latest: at the next timed line's time.
 
@@ -146,13 +153,18 @@ class LineTimes:
         return timed.time_ns if timed else 0
 
     def is_wild(self, number: int, time_ns: int) -> bool:
-        """Whether the writer's lines before and after it agree that its time is wrong: no zone explains it."""
+        """Whether no zone explains how far its time is from those of its writer's lines before and after it.
+
+        A line of a stream is compared with its own receipt: old lines may come late, but none comes before its time.
+        """
         if self._is_wild(number, time_ns):
             return True
         self._believed_ns = time_ns
         return False
 
     def _is_wild(self, number: int, time_ns: int) -> bool:
+        if not self.batch.is_recorded:
+            return time_ns - self.batch.received_ns[number] > MAX_ZONES_NS
         if abs(self._believed_ns - time_ns) <= MAX_ZONES_NS or not self._doubts_left:
             return False
         self._doubts_left -= 1
@@ -163,7 +175,7 @@ class LineTimes:
         after_ns = self._median_of_writer(number, range(number + 1, end))
         if after_ns is None or abs(after_ns - time_ns) <= MAX_ZONES_NS:
             return False
-        before_ns = (0 if self.batch.is_recorded else self._believed_ns) or self._just_before(number)
+        before_ns = self._just_before(number)
         if before_ns is None:
             return after_ns < time_ns
         return abs(before_ns - time_ns) > MAX_ZONES_NS and (before_ns < time_ns) == (after_ns < time_ns)
@@ -233,9 +245,17 @@ class LineTimes:
     def _time_in_stream(self, number: int) -> int:
         received_ns = self.batch.record(number).received_ns
         timed = self._before(number)
-        if timed is None or timed.received_ns - timed.time_ns <= LIVE_LAG_NS:
+        if timed is None or _is_live(newest := self._newest_before(number, timed)):
             return received_ns
-        return timed.time_ns + max(0, received_ns - timed.received_ns)
+        is_old = newest.time_ns - timed.time_ns > MAX_ZONES_NS
+        time_ns, read_ns = (newest if is_old else timed)[1:]
+        return time_ns + max(0, received_ns - read_ns)
+
+    def _newest_before(self, number: int, timed: Timed) -> Timed:
+        """The line with the latest time: of this one, of those a little before `number`, and of earlier batches."""
+        near = () if _is_live(timed) else range(max(0, number - NEIGHBOURS), number)
+        others = filter(None, (self._earlier.newest, *map(self._timed_line, near)))
+        return max((timed, *others), key=_time)
 
     def _at_head(self, number: int) -> Timed | None:
         """The time of a plain file's first timed line, for the untimed lines before it."""
@@ -283,6 +303,14 @@ class LineTimes:
             number = self.lines.may_be_timed[place - 1]
             if number >= self._seen:
                 yield number
+
+
+def _is_live(timed: Timed) -> bool:
+    return timed.received_ns - timed.time_ns <= LIVE_LAG_NS
+
+
+def _time(timed: Timed) -> int:
+    return timed.time_ns
 
 
 def _hours_ahead(time_ns: int, other_ns: int) -> int:

@@ -125,8 +125,7 @@ class BatchScanner:
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
         lines = BatchLines(validated, self._cluster, invalid)
-        earlier = self._earlier_by_source.get(batch.source, Earlier())
-        times = LineTimes(lines, earlier)
+        times = LineTimes(lines, self._earlier_by_source.get(batch.source, Earlier()))
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
         if self._may_be_pasted and batch.is_text:
             self._join_wrapped(times, hits_by_record)
@@ -135,8 +134,7 @@ class BatchScanner:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault
         with_hits = [record for number, record in sorted(hits_by_record.items()) if number < end]
-        believed_ns = _last_own_time(with_hits) or earlier.believed_ns
-        self._earlier_by_source[batch.source] = earlier._replace(timed=times.upto(end), believed_ns=believed_ns)
+        self._earlier_by_source[batch.source] = times.earlier_than(end, _last_own_time(with_hits))
         invalid = {number: fault for number, fault in invalid.items() if number < end}
         scanned, heartbeats = self._scanned(times, end, with_hits, invalid)
         if self._finds_liveness:

@@ -12,7 +12,10 @@ import pytest
 from deploy.dev.broker import own_broker
 from deploy.dev.clickhouse import dev_clickhouse
 from deploy.dev.process import EPICENTER, free_ports
+from epicenter.rules.errors import TransientError
 from epicenter.sinks.clickhouse.client import connect
+from epicenter.stream.kafka.topics import admin_of
+from epicenter.stream.load_settings import load_settings
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 
@@ -154,6 +157,13 @@ def test_a_worker_without_topics_exits_with_78(kafka: Any, tmp_path: Path) -> No
     assert done.returncode == 78
     assert "no topic not-created.matches" in done.stderr
     assert "run `epicenter topics`" in done.stderr
+
+
+async def test_a_broker_that_dies_while_topics_are_listed_is_unreachable(tmp_path: Path) -> None:
+    with own_broker(tmp_path / "kafka") as broker, pytest.raises(TransientError, match="Kafka is unreachable"):
+        async with admin_of(load_settings(kafka=broker.bootstrap, data_dir=tmp_path)) as admin:
+            broker.kill()
+            await admin.list_topics()
 
 
 def test_a_worker_resumes_after_the_broker_restarts(

@@ -12,8 +12,9 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.heartbeats import LineCut, Step
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.scan.block_buffer import BlockBuffer
+from epicenter.stream.scan.line_times import MAX_ZONES_NS
 from epicenter.stream.scan.scan import ScanResult
-from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, vector
+from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, vector
 
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
 WILD = {
@@ -39,8 +40,13 @@ def found(values: list[bytes], live: bool, received_ns: int = LATER_NS) -> ScanR
     return a_scanner().scan(replace(batch(values, live=live), received_ns=[received_ns] * len(values)))
 
 
-@pytest.mark.parametrize("live", [False, True], ids=["file", "stream"])
-@pytest.mark.parametrize("stamp", WILD.values(), ids=list(WILD))
+@pytest.mark.parametrize(
+    ("live", "stamp"),
+    [
+        *(pytest.param(False, stamp, id=f"{name}-file") for name, stamp in WILD.items()),
+        *(pytest.param(True, WILD[name], id=f"{name}-stream") for name in ("1970", "2100", "broken")),
+    ],
+)
 def test_a_wild_time_moves_nothing(stamp: str, live: bool) -> None:
     values = [
         *steps(1, 12),
@@ -54,8 +60,18 @@ def test_a_wild_time_moves_nothing(stamp: str, live: bool) -> None:
     assert [match.event.event_time_ns for match in scanned.matches] == [at(120)]
 
 
+def test_an_old_time_in_a_stream_is_believed_and_moves_nothing_else() -> None:
+    old = with_stamp(WILD["last week"], XID)
+    scanned = found([*steps(1, 12), old, *steps(13, 30)], live=True)
+    assert scanned.newest_ns == at(300)
+    assert [match.event.event_time_ns for match in scanned.matches] == [at(120) - 7 * DAY_S * NS_PER_S]
+    assert {heartbeat.event_time_ns for heartbeat in scanned.heartbeats if type(heartbeat) is Step} == {
+        at(10 * step) for step in range(1, 31)
+    }
+
+
 def test_a_second_copy_of_a_line_with_a_wild_time_is_the_same_match() -> None:
-    wild = with_stamp(WILD["last week"], XID)
+    wild = with_stamp(iso(DAY_S + MAX_ZONES_NS // NS_PER_S + 1), XID)
     scanner = a_scanner()
     first = scanner.scan(batch([*steps(1, 12), wild, *steps(13, 30)], live=True)).matches
     again = replace(
@@ -66,7 +82,7 @@ def test_a_second_copy_of_a_line_with_a_wild_time_is_the_same_match() -> None:
     assert not copy.event.has_own_time
 
 
-def test_a_line_without_a_time_after_a_wild_one_is_the_same_match_wherever_a_batch_ends() -> None:
+def test_a_line_without_a_time_after_an_old_one_has_the_time_of_the_newest_wherever_a_batch_ends() -> None:
     untimed = orjson.dumps({"node": "n1", "message": XID})
     values = [*steps(1, 12), with_stamp(WILD["last week"], "step 12: loss 2.31, time 320ms"), untimed, *steps(13, 30)]
 
@@ -76,9 +92,9 @@ def test_a_line_without_a_time_after_a_wild_one_is_the_same_match_wherever_a_bat
         matches = chain.from_iterable(scanner.scan(part).matches for part in parts)
         return {(match.match_id, match.event.event_time_ns) for match in matches}
 
-    ((whole_id, whole_ns),), ((cut_id, cut_ns),) = ids_and_times(), ids_and_times(14)
-    assert whole_id == cut_id
-    assert whole_ns != cut_ns
+    whole = ids_and_times()
+    assert {time_ns for _, time_ns in whole} == {at(120)}
+    assert all(ids_and_times(cut) == whole for cut in range(2, 32))
 
 
 def test_a_day_without_lines_is_no_wild_time() -> None:
@@ -132,8 +148,9 @@ def test_a_line_with_a_wild_time_is_one_match_wherever_the_batch_is_cut(cut: int
     values = [*steps(1, 12), with_stamp(WILD["last week"], XID), *steps(13, 31)]
     holding = BlockBuffer(a_scanner())
     parts = batch(values[:cut], live=True), batch(values[cut:], first=cut + 1, live=True)
-    matches = [match for scanned in holding.scan_all(parts) for match in scanned.matches]
-    assert [match.match_id for match in matches] == [match.match_id for match in found(values, live=True).matches]
+    assert [match for scanned in holding.scan_all(parts) for match in scanned.matches] == found(
+        values, live=True
+    ).matches
 
 
 def test_an_untimed_record_has_the_time_of_one_in_the_batch_before() -> None:
