@@ -36,7 +36,7 @@ HARMLESS: Final = "kernel: [1.0] usb 1-1: new high-speed USB device number 2 usi
 """No rule fits it: without a believed time, the id of a match depends on its Kafka position, which differs by run."""
 
 UNTIMED: Final = "untimed"
-"""The stream of records without a time, or with one that is not believed: the time of receipt counts."""
+"""The stream of records that are no lines of a known file."""
 
 POISON: Final = (
     b"",
@@ -58,12 +58,16 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 
 
 class Record(NamedTuple):
-    """A shipper's record: `written_ns` is the time of the line, `stream` the file that it comes from."""
+    """A shipper's record: `written_ns` is the time of the line, `stream` the file that it comes from.
+
+    Where `depends_on_receipt`, its event time does: no time is stated, or none near it.
+    """
 
     key: str
     value: bytes | None
     written_ns: int
     stream: str
+    depends_on_receipt: bool = False
 
 
 class Feed:
@@ -103,10 +107,10 @@ class Feed:
             line = _shifted((record.value or b"").decode(), shift_s)
             if shift_s in TIMES_NOT_BELIEVED_S:
                 line = line.partition("kernel: ")[0] + HARMLESS
-            self.records.append(record._replace(value=line.encode(), stream=UNTIMED))
+            self.records.append(record._replace(value=line.encode(), depends_on_receipt=True))
         for value in (*POISON, *POISON, *UNUSUAL_BUT_VALID):
             near = draw.choice(self.records)
-            self.records.append(Record(near.key, value, near.written_ns, UNTIMED))
+            self.records.append(Record(near.key, value, near.written_ns, UNTIMED, depends_on_receipt=True))
         self.records.sort(key=lambda record: record.written_ns)
 
 
@@ -117,7 +121,7 @@ def jumping(groups: Sequence[Sequence[Record]], draw: Random) -> list[list[Recor
         shift_ns = draw.choice(JUMPS_S) * NS_PER_S
         moved.append(
             [
-                record if record.stream == UNTIMED else record._replace(written_ns=record.written_ns + shift_ns)
+                record if record.depends_on_receipt else record._replace(written_ns=record.written_ns + shift_ns)
                 for record in group
             ]
         )
