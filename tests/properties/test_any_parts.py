@@ -144,9 +144,12 @@ def children_of(pid: int) -> list[int]:
 
 
 MATCH = """
+import signal
 import sys
 from epicenter.stream.cli.main import main
 from epicenter.stream.local import parts
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
 parts.MIN_BYTES, parts.PART_BYTES, parts.os.sched_getaffinity = 0, 5000, lambda pid: {0, 1}
 main()
 """
