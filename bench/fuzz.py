@@ -74,7 +74,7 @@ def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Re
     """Every `step`-th batch from `first` on, until `records` records are scanned, in memory limited as a worker's."""
     limit_allocator()
     report, cores, timings = Report(), Cores(), Timings()
-    marks = [records // 10, records]
+    marks = [records * tenth // 10 for tenth in range(1, 11)]
     scan_in_pieces(cores.of_this_process, batch_of(seed, first), Random(0))
     begun_s, number = time.process_time(), first
     while report.records < records and len(report.failures) < MAX_FAILURES:
@@ -83,8 +83,9 @@ def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Re
             fails = _again(cores, number)
             report.failures.append(f"batch {number}: {reason}: {_saved(Path(folder), seed, number, batch, fails)}")
             print(report.failures[-1], file=sys.stderr, flush=True)
-        if report.records >= marks[0]:
+        while marks and report.records >= marks[0]:
             report.rss_mb += (_rss_mb(),)
+            print(f"share {first}: {report.records} records, {report.rss_mb[-1]:.0f} MB", file=sys.stderr, flush=True)
             marks.pop(0)
         number += step
     report.cpu_s = time.process_time() - begun_s
@@ -211,7 +212,7 @@ def main(records: int, seed: int, first: int, failures: str) -> None:
         "dead": sum(report.dead for report in reports),
         "records_per_s": round(count / elapsed_s),
         "scan_cpu_us_per_record": round(1e6 * sum(report.scan_cpu_s for report in reports) / count, 1),
-        "rss_mb_at_a_tenth_and_at_the_end": [[round(size_mb) for size_mb in report.rss_mb] for report in reports],
+        "rss_mb_by_tenth": [[round(size_mb) for size_mb in report.rss_mb] for report in reports],
         "slowest_records": sorted((timing for report in reports for timing in report.slowest), reverse=True)[
             :MAX_SLOWEST
         ],

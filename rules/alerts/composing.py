@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from epicenter.rules.alerts.action import action_of
-from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard
+from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard, followed_by
 from epicenter.rules.alerts.notify_reason import event_time, worst_first
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.state import ACTED, AlertState, Group
@@ -50,6 +50,6 @@ class Composer:
         action = self._guard.judge(action_of(incident), recent, now_ns, incident.incident_id)
         acted = Acted.of(action, incident.incident_id, now_ns)
         if action.is_allowed and all(earlier[1:] != acted[1:] for earlier in recent):
-            self._state.acted = [*(earlier for earlier in recent if not acted.uses_up_all_of(earlier)), acted]
+            self._state.acted = followed_by(recent, acted)
             self._state.changed.add(ACTED)
         return action

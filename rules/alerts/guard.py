@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -35,9 +35,15 @@ class Acted(NamedTuple):
         """What counts toward the job limit: a job counts again for each incident, so that loops are noticed."""
         return {(self.incident_id, self.kind, job) for job in self.jobs}
 
-    def uses_up_all_of(self, earlier: Acted) -> bool:
-        """Whether it counts with all nodes and jobs of an earlier action, which then need not be counted too."""
-        return set(earlier.nodes) <= set(self.nodes) and earlier.acts_on() <= self.acts_on()
+
+def followed_by(recent: Iterable[Acted], acted: Acted) -> list[Acted]:
+    """The actions to count after this one: it takes the place of those that touched no other node and no other job."""
+    others = (
+        earlier
+        for earlier in recent
+        if not (set(earlier.nodes) <= set(acted.nodes) and earlier.acts_on() <= acted.acts_on())
+    )
+    return [*others, acted]
 
 
 class Guard:

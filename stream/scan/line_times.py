@@ -120,13 +120,9 @@ class LineTimes:
         event = msgspec.structs.replace(parsed.event, event_time_ns=after_ns if is_of_its_second else time_ns)
         return msgspec.structs.replace(parsed, event=event)
 
-    def upto(self, end: int) -> Timed | None:
-        """The newest timed line before `end`, including earlier batches."""
-        return (self if end >= self._seen else self.anew())._before(end)
-
     def earlier_than(self, end: int, believed_ns: int) -> Earlier:
         """What is known of the source for the lines from `end` on; the time is 0 if no hit states one."""
-        timed = self.upto(end)
+        timed = (self if end >= self._seen else self.anew())._before(end)
         newest = self._newest_before(end, timed) if timed and not self.batch.is_recorded else None
         return Earlier(timed, newest, believed_ns or self._earlier.believed_ns)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard, nodes_per_hour
+from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard, followed_by, nodes_per_hour
 from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.labels import Labels
 from epicenter.rules.alerts.match import fits_word
@@ -199,7 +199,7 @@ def test_the_guard_never_allows_more_within_an_hour_than_its_limits(
         assert guard.judge(action, counted, time_ns, incident_id) == judged
         if judged.is_allowed:
             allowed.append(acted := Acted.of(judged, incident_id, time_ns))
-            counted = [*(earlier for earlier in counted if not acted.uses_up_all_of(earlier)), acted]
+            counted = followed_by(counted, acted)
             assert guard.judge(action, allowed, time_ns, incident_id) == judged
     for begins in allowed:
         hour = [acted for acted in allowed if begins.time_ns <= acted.time_ns < begins.time_ns + HOUR_NS]

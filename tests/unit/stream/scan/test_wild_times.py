@@ -144,7 +144,7 @@ def test_an_untimed_record_of_a_stream_has_the_lag_of_a_timed_one_however_far_ba
 
 
 @pytest.mark.parametrize("cut", range(1, 32))
-def test_a_line_with_a_wild_time_is_one_match_wherever_the_batch_is_cut(cut: int) -> None:
+def test_a_line_with_an_old_time_is_the_same_match_wherever_the_batch_is_cut(cut: int) -> None:
     values = [*steps(1, 12), with_stamp(WILD["last week"], XID), *steps(13, 31)]
     holding = BlockBuffer(a_scanner())
     parts = batch(values[:cut], live=True), batch(values[cut:], first=cut + 1, live=True)
