@@ -40,12 +40,18 @@ def test_check_finds_and_names_each_problem(clusters: Callable[..., Cluster]) ->
     migrate(client)
     client.close()
     code, findings = check(cluster)
-    assert (code, {status for checks in findings.values() for status, _ in checks}) == (0, {"ok"})
+    assert (code, _failing(findings)) == (0, [])
 
     cluster.feed([("n1", vector("n1", number, "step 1")) for number in range(30)])
     asyncio.run(_send_plain(cluster, b'{"message": 7}', 20))
     with_admin(cluster.bootstrap, lambda admin: _spoil(admin, cluster.name))
     asyncio.run(_with_a_foreign_member(cluster, _checked_meanwhile))
+
+
+def _failing(findings: dict[str, list[tuple[str, str]]]) -> list[str]:
+    """What is wrong with the installation; how full the disk of the machine is that runs the tests does not count."""
+    found = [text for checks in findings.values() for status, text in checks if status != "ok"]
+    return [text for text in found if not text.endswith("GB free")]
 
 
 async def _send_plain(cluster: Cluster, value: bytes, times: int) -> None:
