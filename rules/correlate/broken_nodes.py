@@ -18,6 +18,9 @@ from epicenter.rules.model.times import NS_PER_S
 SAME_STOP_NS: Final = 60 * NS_PER_S
 """A node without known jobs that breaks this close to the stop of a job that lacks a node is that node."""
 
+MAX_AT_ONCE: Final = 64
+"""Where the incidents of one moment are more, that two of them come together shows nothing."""
+
 STOP: Final = "stop"
 BROKEN: Final = "broken"
 """Kinds of keys (`keys.py`) by the minute of a signal: a job stops, a node of no job breaks. No signal is sought by
@@ -47,7 +50,8 @@ def moment_keys(signal: Signal, has_jobs: bool) -> list[str]:
     kinds = [STOP] if signal.job and is_a_stop(signal) else []
     if not has_jobs and breaks_a_node(signal):
         kinds.append(BROKEN)
-    return [f"{kind}/{minute}" for kind in kinds for minute in {_minute(time_ns) for time_ns in _times_ns(signal)}]
+    minutes = {_minute(time_ns) for time_ns in _times_ns(signal)}
+    return [f"{kind}/{signal.cluster}/{minute}" for kind in kinds for minute in minutes]
 
 
 def broken_node_without_job(incidents: Incidents, stop: Signal) -> Signal | None:
@@ -93,10 +97,15 @@ def breaks_a_node(signal: Signal) -> bool:
 
 
 def _near(incidents: Incidents, kind: str, signal: Signal) -> Iterable[IncidentState]:
-    """The incidents with a signal of this kind that may be of the same moment, each once."""
+    """The incidents with a signal of this kind that may be of the same moment, each once; none if they are too many."""
     minutes = {_minute(time_ns) + next_to for time_ns in _times_ns(signal) for next_to in (-1, 0, 1)}
-    near = (incident for minute in sorted(minutes) for incident in incidents.under(f"{kind}/{minute}"))
-    return {incident.incident_id: incident for incident in near}.values()
+    found: dict[str, IncidentState] = {}
+    for minute in sorted(minutes):
+        for incident in incidents.under(f"{kind}/{signal.cluster}/{minute}"):
+            found[incident.incident_id] = incident
+            if len(found) > MAX_AT_ONCE:
+                return ()
+    return found.values()
 
 
 def _times_ns(signal: Signal) -> tuple[int, int]:

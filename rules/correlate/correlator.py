@@ -19,11 +19,13 @@ from epicenter.rules.correlate.keys import (
     FOLDER,
     HOLDS_NS,
     JOB,
+    JOBLESS,
     KERNEL,
     MANY,
     NODE,
     is_node_wide,
     is_of_a_maker,
+    jobless_keys,
     keys_of,
     keys_sought,
     kind_of,
@@ -264,7 +266,7 @@ class Correlator(msgspec.Struct):
 
     def _same_without_a_job(self, signal: Signal) -> dict[str, IncidentState]:
         """Incidents of no job that report the same here at this moment: kubelet's line on an image names none."""
-        if not (holders := self.by_key.get(f"{NODE}/{signal.cluster}/{signal.node}")):
+        if not (holders := self.by_key.get(f"{JOBLESS}/{signal.cluster}/{signal.node}")):
             return {}
         near = (self.open[held] for held, newest in holders.items() if abs(signal.onset_ns - newest) <= SAME_MOMENT_NS)
         same = (incident for incident in near if not incident.jobs and _has_the_same(incident, signal))
@@ -298,7 +300,7 @@ class Correlator(msgspec.Struct):
 
     def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
         incident_id = incident.incident_id
-        for key in (*keys_of(signal, jobs), *_moment_keys(incident, signal)):
+        for key in (*keys_of(signal, jobs), *jobless_keys(signal, jobs), *_moment_keys(incident, signal)):
             incident.keys.add(key)
             holders = self.by_key.setdefault(key, {})
             holders[incident_id] = max(signal.onset_ns, holders.get(incident_id, 0))

@@ -19,6 +19,7 @@ from epicenter.rules.packs.vocabulary import vocabulary
 JOB: Final = "job"
 KERNEL: Final = "kernel"
 NODE: Final = "node"
+JOBLESS: Final = "jobless"
 SERVER: Final = "server"
 PATH: Final = "path"
 FOLDER: Final = "folder"
@@ -74,6 +75,12 @@ def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
     elif signal.log:
         keys.append(f"{FILE}/{signal.cluster}/{signal.log}")
     return keys + _shared_keys(signal)
+
+
+def jobless_keys(signal: Signal, jobs: set[str]) -> list[str]:
+    """The key under which a job's signal finds what happened on its node to no job."""
+    is_jobless = signal.node and not jobs and not is_node_wide(signal)
+    return [f"{JOBLESS}/{signal.cluster}/{signal.node}"] if is_jobless else []
 
 
 def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:

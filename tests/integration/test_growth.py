@@ -17,20 +17,8 @@ MAX_RATIO: Final = 2.5
 It is 2 where each thing costs the same, and 4 where each looks at all others.
 """
 
-CLIFFS: Final = {
-    "engine: hosts and jobs in turn, at once": "a broken node is compared with all jobs that stopped at that moment",
-    "engine: jobs of one node": "a failure is compared with all incidents of its node",
-}
-"""Known ones, with what grows. Whoever mends one removes it from here, or its test fails because it passes."""
 
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason=CLIFFS[name])] if name in CLIFFS else [])
-        for name in SHAPES
-    ],
-)
+@pytest.mark.parametrize("name", SHAPES)
 def test_twice_the_input_is_twice_the_work(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]
 
