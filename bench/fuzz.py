@@ -39,7 +39,7 @@ MAX_FAILURES: Final = 20
 MAX_GROWTH_MB: Final = 64
 EXTREME_TIMES_NS: Final = (-1_000_000, 0, (2**63 - 1) * 1_000_000, 4_102_444_800 * NS_PER_S)
 CHECKED: Final = {check_other_cut: 10, check_borders: 50, check_reference: 400}
-"""Each of these checks runs on one batch in so many."""
+"""Each of these checks runs on one batch in so many of each process."""
 
 
 class Report(msgspec.Struct):
@@ -107,7 +107,7 @@ def check_batch(cores: Cores, batch: Batch, number: int, report: Report, timings
             report.dead += scanned.dead
             timings.note(cpu_s, batch, number)
             for check, interval in CHECKED.items():
-                if number % interval == 0:
+                if number // PROCESSES % interval == 0:
                     check(cores, batch, draw)
     except BrokenError as broken:
         return str(broken)
