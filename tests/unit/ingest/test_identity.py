@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from epicenter.ingest.parse import identity
@@ -29,6 +32,26 @@ def test_identities_are_forgotten_beyond_the_limit() -> None:
     for number in range(MAX_WRITERS + 1):
         identity_of({"host": f"n{number}"})
     assert len(identity._identity_by_fields) == 1
+
+
+BYTES_A_WRITER = """
+from pathlib import Path
+from resource import getpagesize
+from epicenter.ingest.parse.identity import MAX_WRITERS, identity_of
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+
+begun = resident_bytes()
+for number in range(MAX_WRITERS):
+    identity_of({"host": f"n{number}", "job_id": "A"})
+print((resident_bytes() - begun) // MAX_WRITERS)
+"""
+
+
+def test_a_remembered_writer_takes_less_than_a_kilobyte() -> None:
+    done = subprocess.run([sys.executable, "-c", BYTES_A_WRITER], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) < 1000
 
 
 @pytest.mark.parametrize(
