@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Final
 
@@ -67,14 +67,18 @@ def is_outlasted(signal: Signal, spans: Collection[TrainingSpan], counts_next: b
     return bool(spans) and vocabulary().is_latent(signal.failure_class) and _trained_on(signal, spans, counts_next)
 
 
-def until_it_waited(span: TrainingSpan, signal: Signal) -> TrainingSpan:
-    """The span of a job, at least until shortly before the wait that one of its signals states."""
+def until_it_waited(span: TrainingSpan, signal: Signal, known: Iterable[Signal]) -> TrainingSpan:
+    """The span of a job, at least until shortly before the wait that one of its signals states.
+
+    Ranks repeat such a line minutes later, so it counts only if no `known` report of this attempt waits since before.
+    """
     waited_since_ns = signal.onset_ns - LONG_STEP_NS
     if signal.onset_ns >= signal.event_time_ns or waited_since_ns <= span.until_ns:
         return span
     collective = signal.fields.get("seq", "") if signal.failure_class in REPORTING_CLASSES else ""
     has_trained = collective.isdecimal() and int(collective) >= MIN_COLLECTIVES
-    return span._replace(until_ns=waited_since_ns) if has_trained else span
+    has_waited = any(span.since_ns <= report.onset_ns < signal.onset_ns for report in known if report.job == signal.job)
+    return span._replace(until_ns=waited_since_ns) if has_trained and not has_waited else span
 
 
 def _trained_on(signal: Signal, spans: Collection[TrainingSpan], counts_next: bool) -> bool:

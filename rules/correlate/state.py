@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.cause.collectives import CollectiveTable
+from epicenter.rules.cause.collectives import REPORTING_CLASSES, CollectiveTable
 from epicenter.rules.cause.reasons import ReasonKind
 from epicenter.rules.cause.recovery import where
 from epicenter.rules.cause.survival import cleared, is_outlasted, is_survived, until_it_waited
@@ -208,7 +208,8 @@ class IncidentState(msgspec.Struct):
     def record_training(self, signal: Signal, spans: Mapping[str, TrainingSpan]) -> None:
         """Record from when until when the jobs of a new signal trained, as known by now."""
         for job, span in spans.items():
-            self.trained[job] = max(until_it_waited(span, signal), self.trained.get(job, NOT_TRAINED))
+            known = until_it_waited(span, signal, self.kept_signals(REPORTING_CLASSES))
+            self.trained[job] = max(known, self.trained.get(job, NOT_TRAINED))
 
     def survival(self, signal: Signal) -> ReasonKind | None:
         """Whether its jobs trained on after this one of its signals, before the newest failure here.

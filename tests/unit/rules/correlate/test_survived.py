@@ -73,6 +73,13 @@ def test_what_is_long_before_the_wait_that_ranks_report_did_not_stop_their_job(
     assert roots(engine.flush())[-1][0] == cause
 
 
+def test_a_report_of_a_wait_that_is_repeated_minutes_later_shows_no_training(engine: Engine) -> None:
+    waited = {"ran_ms": "600000", "seq": "5000"}
+    reports = [a_match("nccl.watchdog_timeout", second, "n2", "A", fields=waited) for second in (710, 1300)]
+    engine.add([an_xid(79, 100, "n1"), *reports], on_two_nodes())
+    assert roots(engine.flush())[-1][0] == "xid-79"
+
+
 @pytest.mark.parametrize(("last_s", "expected"), [(104, [("host-oom-kill", "n1")]), (106, [])])
 def test_a_step_at_the_moment_of_an_error_does_not_show_that_its_job_survived(
     engine: Engine, last_s: float, expected: list[tuple[str, str]]
