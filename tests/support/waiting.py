@@ -10,6 +10,9 @@ POLL_S = 0.05
 MAX_POLL_S = 0.25
 """Each poll costs the server CPU that it needs itself."""
 
+RELOAD_S = 300.0
+"""For rules that change: all patterns are compiled again, next to other tests."""
+
 
 def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
     """Poll until the answer is true, and return it. Fails after `within_s`."""

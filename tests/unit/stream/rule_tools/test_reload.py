@@ -16,8 +16,7 @@ from epicenter.stream.load_settings import load_settings
 from epicenter.stream.rule_tools.reload import Reloader, running
 from epicenter.stream.rule_tools.trial import MAX_S, tried
 from tests.support.packs import A_PACK
-
-TIMEOUT_S = 300.0
+from tests.support.waiting import RELOAD_S
 
 
 class Process:
@@ -40,7 +39,7 @@ class Process:
         self.applied.append(rules)
 
     async def next_outcome(self) -> str:
-        return await asyncio.wait_for(self.outcomes.get(), TIMEOUT_S)
+        return await asyncio.wait_for(self.outcomes.get(), RELOAD_S)
 
     @property
     def title(self) -> str:
