@@ -120,6 +120,14 @@ class RawBatches:
             if records
         ]
 
+    def end_seen_ms(self, partition: TopicPartition, read_to: int) -> int | None:
+        """When the broker last answered that nothing follows what was read; None while something does."""
+        if partition not in self._consumer.assignment():
+            return None
+        end = self._consumer.last_stable_offset(partition)
+        has_more = self.is_whole and end is not None and end > read_to
+        return None if has_more else self._consumer.last_poll_timestamp(partition)
+
 
 def fits_inside() -> bool:
     """Whether the installed aiokafka has the parts that whole batches need."""

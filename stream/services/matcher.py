@@ -148,7 +148,7 @@ class Matcher(Service):
 
     async def _settle(self) -> None:
         """Send the results, wait for the acknowledgements, commit."""
-        ranges, self._unsent = [*self._unsent, *self._scanner.blocks_without_rest()], []
+        ranges, self._unsent = [*self._unsent, *self._scanner.blocks_without_rest(self._batches.end_seen_ms)], []
         if not ranges:
             return
         await self._sender.send(ranges)
