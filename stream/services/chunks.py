@@ -90,11 +90,11 @@ class ChunkScanner:
         without_rest = []
         for partition, end in self._read_to.items():
             source = source_of(partition)
-            if source in waiting and self._idle_ms(partition, end_seen_ms(partition, end)) >= MAX_BLOCK_WAIT_MS:
+            if source in waiting and self._observe_idle_ms(partition, end_seen_ms(partition, end)) >= MAX_BLOCK_WAIT_MS:
                 without_rest.append(ScannedRange(partition, end, self._scanner.rest_of(source)))
         return without_rest
 
-    def _idle_ms(self, partition: TopicPartition, end_seen_ms: int | None) -> int:
+    def _observe_idle_ms(self, partition: TopicPartition, end_seen_ms: int | None) -> int:
         """For how long answers of the broker have said that nothing follows what was read."""
         if end_seen_ms is None:
             return 0

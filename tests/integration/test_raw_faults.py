@@ -17,8 +17,10 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import InvalidTimestampError, KafkaError
 
 from deploy.dev.broker import JavaBroker, own_broker
+from epicenter.stream.kafka.raw_batches import RawBatches
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.corruption import Broken, broken_checksum, broken_payload, corrupt_on_disk
+from tests.support.logs import vector
 from tests.support.waiting import POLL_S, eventually
 
 pytestmark = pytest.mark.integration
@@ -242,6 +244,43 @@ def test_an_aborted_transaction_is_not_read_and_leaves_no_lag(
     has_read_all(worker, cluster, 4)
     eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the committed failures")
     assert worker.metric('epicenter_matches_total{rule="nvidia.xid_79"}') == 2
+
+
+def test_a_report_cut_by_the_end_of_the_log_is_matched(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    worker = cluster.start_worker()
+    cluster.feed([("n1", vector("n1", 1, "Traceback (most recent call last):", job="A"))])
+    has_read_all(worker, cluster, 1)
+    assert worker.metric('epicenter_matches_total{rule="python.traceback"}') == 1
+
+
+def test_the_broker_says_whether_something_follows_what_was_read(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    raw = TopicPartition(cluster.raw_topic, 0)
+
+    async def read() -> None:
+        await feed(cluster, [(0, b"one"), (0, b"two")])
+        async with AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap, isolation_level="read_committed") as consumer:
+            batches = RawBatches(consumer, most_records=1)
+            consumer.assign([raw])
+            consumer.seek(raw, 0)
+            ((_, first),) = await batches.fetch(30_000)
+            assert (first.next_offset, batches.end_seen_ms(raw, 1)) == (1, None)
+            ((_, second),) = await batches.fetch(30_000)
+            seen_ms = batches.end_seen_ms(raw, second.next_offset)
+            assert seen_ms is not None
+            async with asyncio.timeout(30):
+                while batches.end_seen_ms(raw, 2) == seen_ms:
+                    assert await batches.fetch(200) == []
+            await feed(cluster, [(0, b"three")])
+            async with asyncio.timeout(30):
+                while batches.end_seen_ms(raw, 2) is not None:
+                    await asyncio.sleep(POLL_S)
+            assert batches.end_seen_ms(TopicPartition(cluster.raw_topic, 1), 0) is None
+
+    asyncio.run(read())
 
 
 @pytest.mark.parametrize("broken", [pytest.param(broken_checksum, marks=pytest.mark.long), broken_payload])
