@@ -175,7 +175,7 @@ class _Demo:
 
         run = LocalRunner(self._settings, rules, sources, self._show, print_message, begin)
         try:
-            await run.follow(self._has_written, partial(self._end, stays))
+            await run.follow(self._has_written, partial(self._end, stays), to_the_end=True)
         finally:
             self._gives_up.set()
             if writer.ident:

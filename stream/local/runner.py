@@ -90,8 +90,13 @@ class LocalRunner:
         finally:
             await self._close()
 
-    async def follow(self, until: asyncio.Event, afterwards: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Run until `until` is set, serving the local page; it stays up while `afterwards` runs."""
+    async def follow(
+        self, until: asyncio.Event, afterwards: Callable[[], Awaitable[None]] | None = None, to_the_end: bool = False
+    ) -> None:
+        """Run until `until` is set, serving the local page; it stays up while `afterwards` runs.
+
+        `to_the_end`: nobody writes any more when `until` is set, so all the rest is read, however much it is.
+        """
         await self._open()
         try:
             async with self._page(), running(self._reloader.follow()):
@@ -113,7 +118,8 @@ class LocalRunner:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(until.wait(), PAUSE_S)
                 self._sources.open_new_files()
-                await self._round(self._sources.all())
+                while await self._round(self._sources.all()) and to_the_end:
+                    pass
                 await self._finish()
                 if afterwards:
                     await afterwards()

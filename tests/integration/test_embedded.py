@@ -244,6 +244,18 @@ async def test_a_changed_rule_pack_is_used_while_run_continues(tmp_path: Path) -
     assert (incident.failure_class, incident.jobs) == ("mine-one", ("7877",))
 
 
+async def test_all_that_was_written_is_read_once_nobody_writes_any_more(tmp_path: Path) -> None:
+    logs, is_written = tmp_path / "logs", asyncio.Event()
+    logs.mkdir()
+    settings = load_settings(data_dir=tmp_path / "data", page_port=0)
+    run = LocalRunner(settings, the_rules(), Sources([str(logs)], "n1", follow=True), print, print)
+    lines = [f"step {number} of 5000, loss 2.25, {'all is well ' * 8}" for number in range(5000)]
+    (logs / "worker.log").write_text("\n".join(lines) + "\n")
+    is_written.set()
+    await run.follow(is_written, to_the_end=True)
+    assert run.records == len(lines)
+
+
 async def test_a_block_at_the_end_of_a_quiet_file_does_not_wait_for_busy_files(tmp_path: Path) -> None:
     logs, stop, shown = tmp_path / "logs", asyncio.Event(), asyncio.Queue[Incident]()
     logs.mkdir()
