@@ -95,7 +95,7 @@ class LocalRunner:
     ) -> None:
         """Run until `until` is set, serving the local page; it stays up while `afterwards` runs.
 
-        `to_the_end`: nobody writes any more when `until` is set, so all the rest is read, however much it is.
+        `to_the_end`: the writers have ended once `until` is set, so all the rest is read, however much it is.
         """
         await self._open()
         try:

@@ -244,7 +244,7 @@ async def test_a_changed_rule_pack_is_used_while_run_continues(tmp_path: Path) -
     assert (incident.failure_class, incident.jobs) == ("mine-one", ("7877",))
 
 
-async def test_all_that_was_written_is_read_once_nobody_writes_any_more(tmp_path: Path) -> None:
+async def test_all_that_was_written_is_read_once_the_writers_have_ended(tmp_path: Path) -> None:
     logs, is_written = tmp_path / "logs", asyncio.Event()
     logs.mkdir()
     settings = load_settings(data_dir=tmp_path / "data", page_port=0)

@@ -254,7 +254,7 @@ def test_a_report_cut_by_the_end_of_the_log_is_matched(kafka: Any, clickhouse: A
     assert worker.metric('epicenter_matches_total{rule="python.traceback"}') == 1
 
 
-def test_the_broker_says_whether_something_follows_what_was_read(
+def test_the_broker_knows_whether_something_follows_what_was_read(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
