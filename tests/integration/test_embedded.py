@@ -29,7 +29,7 @@ from tests.support.cluster import brief
 from tests.support.logs import the_rules
 from tests.support.packs import A_PACK
 from tests.support.receiver import Receiver
-from tests.support.waiting import RELOAD_S, eventually
+from tests.support.waiting import COMPILE_S, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -237,7 +237,7 @@ async def test_a_changed_rule_pack_is_used_while_run_continues(tmp_path: Path) -
     async with running(run.follow(stop)):
         assert "incidents: http://" in await asyncio.wait_for(messages.get(), PATIENCE_S)
         pack.write_text(A_PACK)
-        assert "1 new, 0 changed, 0 removed" in await asyncio.wait_for(messages.get(), RELOAD_S)
+        assert "1 new, 0 changed, 0 removed" in await asyncio.wait_for(messages.get(), COMPILE_S)
         line = {"message": "it went wrong: 1", "host": "n1", "job": "7877", "time": now()}
         append(logs / "worker.jsonl", json.dumps(line) + "\n")
         incident = await asyncio.wait_for(shown.get(), PATIENCE_S)

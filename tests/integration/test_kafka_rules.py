@@ -11,7 +11,7 @@ import pytest
 from tests.support.cluster import Cluster, Worker
 from tests.support.logs import vector
 from tests.support.packs import A_PACK
-from tests.support.waiting import RELOAD_S, eventually
+from tests.support.waiting import COMPILE_S, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -53,18 +53,18 @@ def test_rules_change_while_a_worker_runs(kafka: Any, clickhouse: Any, tmp_path:
                       ADVANCE_WHEN_IDLE="true", RULE_CPU_SHARE="1e-7")  # fmt: skip
     try:
         worker = cluster.start_worker()
-        eventually(lambda: worker.metric("epicenter_partitions") == 4, 60, "the worker's partitions")
+        eventually(lambda: worker.metric("epicenter_partitions") == 4, COMPILE_S, "the worker's partitions")
         rules = worker.metric("epicenter_rules")
 
         pack.write_text(A_PACK + LOUD)
-        eventually(lambda: has_reloaded(worker, "taken"), RELOAD_S, "the new rule is loaded")
+        eventually(lambda: has_reloaded(worker, "taken"), COMPILE_S, "the new rule is loaded")
         assert worker.metric("epicenter_rules") == rules + 2
         cluster.feed([("n1", vector("n1", 1, "it went wrong: 1", "A"))])
         (incident,) = eventually(cluster.incidents, 60, "an incident by the new rule")
         assert (incident["class"], incident["root_cause"]["rule"], incident["jobs"]) == ("mine-one", "mine.one", ["A"])
 
         pack.write_text(A_PACK.replace("role: root", "role: boss"))
-        eventually(lambda: has_reloaded(worker, "broken"), RELOAD_S, "the broken pack is refused")
+        eventually(lambda: has_reloaded(worker, "broken"), COMPILE_S, "the broken pack is refused")
         message = f"{pack}:9: rules.0.role: write"
         assert message in worker.log.read_text()
         (problem,) = json.loads(worker.get("/healthz"))["rules"]["problems"]

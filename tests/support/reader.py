@@ -10,12 +10,12 @@ from pathlib import Path
 
 from deploy.dev.process import EPICENTER
 from tests.support.documents import tokens
-from tests.support.waiting import eventually
+from tests.support.waiting import COMPILE_S, eventually
 
 MISTAKEN = "mistaken.yaml"
 """What is checked under this name has a mistake in it: the command ends with 1."""
 
-WITHIN_S = 120
+STOPS_WITHIN_S = 120
 
 
 class Reader:
@@ -49,7 +49,7 @@ class Reader:
         """End the running command."""
         if self._process:
             self._process.terminate()
-            assert self._process.wait(WITHIN_S) == 0
+            assert self._process.wait(STOPS_WITHIN_S) == 0
 
     def _run(self, block: str) -> None:
         if block.startswith("epicenter run "):
@@ -69,7 +69,7 @@ class Reader:
             assert re.fullmatch(_pattern_of(shown), self._printed), self._printed
         else:
             lines = "(?s:.*)".join(map(_pattern_of, shown.splitlines()))
-            eventually(lambda: re.search(lines, self._live.read_text()), WITHIN_S, shown)
+            eventually(lambda: re.search(lines, self._live.read_text()), COMPILE_S, shown)
 
 
 def _pattern_of(shown: str) -> str:

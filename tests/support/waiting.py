@@ -10,8 +10,8 @@ POLL_S = 0.05
 MAX_POLL_S = 0.25
 """Each poll costs the server CPU that it needs itself."""
 
-RELOAD_S = 300.0
-"""For rules that change: all patterns are compiled again, next to other tests."""
+COMPILE_S = 300.0
+"""For a start with new rules, and for rules that change: all patterns are compiled, next to other tests."""
 
 
 def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:

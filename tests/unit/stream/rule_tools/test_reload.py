@@ -16,7 +16,7 @@ from epicenter.stream.load_settings import load_settings
 from epicenter.stream.rule_tools.reload import Reloader, running
 from epicenter.stream.rule_tools.trial import MAX_S, tried
 from tests.support.packs import A_PACK
-from tests.support.waiting import RELOAD_S
+from tests.support.waiting import COMPILE_S
 
 
 class Process:
@@ -39,7 +39,7 @@ class Process:
         self.applied.append(rules)
 
     async def next_outcome(self) -> str:
-        return await asyncio.wait_for(self.outcomes.get(), RELOAD_S)
+        return await asyncio.wait_for(self.outcomes.get(), COMPILE_S)
 
     @property
     def title(self) -> str:
