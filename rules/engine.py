@@ -29,7 +29,7 @@ from epicenter.rules.detect.signal import pod_of, signal_of
 from epicenter.rules.event_time.common_clock import corrected, place_of, time_of_ns
 from epicenter.rules.event_time.ordering import bundle_order, heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
-from epicenter.rules.event_time.undated import UndatedMatches
+from epicenter.rules.event_time.undated import Undated, UndatedMatches
 from epicenter.rules.event_time.waiting_list import Input, StoredInput, Waiting, WaitingInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.job_state import end_of
@@ -100,6 +100,7 @@ class EngineState(msgspec.Struct):
 
     watermark_ns: int = 0
     waiting: list[StoredInput] = []
+    undated: list[Undated] = []
     added: int = 0
     lifecycle: Lifecycle = msgspec.field(default_factory=Lifecycle, name="life")
     liveness: LivenessWatch = msgspec.field(default_factory=LivenessWatch, name="silence")
@@ -123,7 +124,7 @@ class Engine:
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._waiting = WaitingList(self._state.waiting, self._state.added)
         self._state.waiting = []
-        self._undated = UndatedMatches()
+        self._undated = UndatedMatches(self._state.undated)
         self._changes = ChangedIncidents(rules, self._state.lifecycle, self._state.liveness, self._state.skew)
         self._record_progress = self._changes.record_progress
         self._attempt_of = self._changes.attempt_of
@@ -170,6 +171,11 @@ class Engine:
     def watermark_ns(self) -> int:
         """Everything before this time has been processed."""
         return self._state.watermark_ns
+
+    @property
+    def open_ids(self) -> frozenset[str]:
+        """The ids of all incidents that are open or pending."""
+        return frozenset(self._state.lifecycle.correlator.open)
 
     def ranked(self, incident_id: str) -> list[Candidate]:
         """The signals of an open or recently resolved incident, the likeliest cause first; else none."""

@@ -42,10 +42,10 @@ class Undated(NamedTuple):
 
 
 class UndatedMatches:
-    """The matches in lines without a time that wait until their time is certain."""
+    """The matches in lines without a time that wait until their time is certain, in the given list."""
 
-    def __init__(self) -> None:
-        self._waiting: list[Undated] = []
+    def __init__(self, waiting: list[Undated]):
+        self._waiting = waiting
 
     @property
     def first_ns(self) -> int:
@@ -63,7 +63,7 @@ class UndatedMatches:
         """Remove and return those whose time is certain once everything up to then was read."""
         if not self._waiting:
             return []
-        matches, self._waiting = settled(self._waiting, signals(), read_until_ns, ended_ns)
+        matches, self._waiting[:] = settled(self._waiting, signals(), read_until_ns, ended_ns)
         return matches
 
 

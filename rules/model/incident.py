@@ -162,12 +162,15 @@ class Recurrence(msgspec.Struct, frozen=True):
 
 
 class Resolution(StrEnum):
-    """What ended an incident. `QUIET`: no sign of it for an hour, so whether it is over is not known."""
+    """What ended an incident. Whether it is over is not known after `QUIET`, an hour without a sign of it, and after
+    `STATE_LOST`: the state that could tell was lost.
+    """
 
     NONE = ""
     PROGRESS = "progress"
     CLEARED = "cleared"
     QUIET = "quiet"
+    STATE_LOST = "state-lost"
 
 
 class Incident(msgspec.Struct, frozen=True):

@@ -17,7 +17,8 @@ class IncidentFilter(msgspec.Struct, frozen=True):
     """Selects incidents; empty fields match everything.
 
     `terms` are lower-case words that must all occur in the incident. `since_ns` bounds the time last seen from below;
-    `began_from_ns`, included, and `began_before_ns` bound the time first seen.
+    `began_from_ns`, included, and `began_before_ns` bound the time first seen. `writer` is the installation that wrote
+    them.
     """
 
     status: str = ""
@@ -30,6 +31,7 @@ class IncidentFilter(msgspec.Struct, frozen=True):
     severity: str = ""
     began_from_ns: int = 0
     began_before_ns: int = 0
+    writer: str = ""
 
 
 class Similar(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ _CONDITIONS: Final = {
     "job": "has(jobs, {job:String})",
     "since_ns": "toUnixTimestamp64Nano(last_seen) >= {since_ns:Int64}",
     "severity": "severity = {severity:String}",
+    "writer": "writer = {writer:String}",
     "began_from_ns": "toUnixTimestamp64Nano(first_seen) >= {began_from_ns:Int64}",
     "began_before_ns": "toUnixTimestamp64Nano(first_seen) < {began_before_ns:Int64}",
     "terms": "arrayAll(term -> position(words, term) > 0, {terms:Array(String)})",

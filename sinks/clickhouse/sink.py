@@ -34,11 +34,15 @@ set_on_retry_hooks([_log_retry])
 
 
 class ClickHouseSink:
-    """Idempotent writes: ids come from content, so a batch written twice reads (`FINAL`) like one written once."""
+    """Idempotent writes: ids come from content, so a batch written twice reads (`FINAL`) like one written once.
 
-    def __init__(self, client: Client, retry_for_s: float = 60.0):
+    `writer` names the installation that writes.
+    """
+
+    def __init__(self, client: Client, retry_for_s: float = 60.0, writer: str = ""):
         self._client = client
         self._retry_for_s = retry_for_s
+        self._writer = writer
 
     def write(
         self,
@@ -78,7 +82,7 @@ class ClickHouseSink:
             shapes.sample_rows(samples),
             shapes.dead_letter_rows(dead_letters),
             shapes.incident_revision_rows(incidents),
-            shapes.incident_rows(incidents),
+            shapes.incident_rows(incidents, self._writer),
         )
         for rows in batches:
             if len(rows):

@@ -11,7 +11,7 @@ import asyncio
 from collections import ChainMap, Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -20,11 +20,12 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from epicenter.rules.errors import RecordError, RejectedError, TransientError
+from epicenter.rules.errors import PipelineError, RecordError, RejectedError, TransientError
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.report.unconfirmed import WHY
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.clients import make_admin, make_producer
 from epicenter.stream.kafka.fault_log import KafkaFault
@@ -36,6 +37,7 @@ from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.shutdown import SHUTDOWN
 from epicenter.stream.services.partition import PartitionCorrelator
+from epicenter.stream.services.recorded import RecordedIncidents
 from epicenter.stream.services.snapshots import Snapshots
 from epicenter.stream.settings import Settings
 
@@ -49,6 +51,7 @@ LEAVE_WITHIN_S: Final = 1.0
 SMALL_SHARE: Final = 10
 """Snapshots take at most a tenth of the time."""
 
+CONFIRM_AGAIN_AFTER_S: Final = 10.0
 IDLE_TIMES: Final = 12
 """The interval is this many times longer while only time has advanced since the last snapshot."""
 
@@ -89,6 +92,7 @@ class Correlator(Service):
         self._rules = rules
         self._metrics = metrics
         self._snapshots = Snapshots(settings)
+        self._confirm_not_before_s = 0.0
         self._owned: dict[TopicPartition, Owned] = {}
         self._busy = asyncio.Lock()
         self.last_fetch_s = monotonic()
@@ -100,6 +104,7 @@ class Correlator(Service):
         self._producer = make_producer(self._settings)
         self._topics = OwnTopics(self._settings, self._names.correlate_group, self._producer, self._metrics)
         self._consumer = self._topics.consumer
+        self._recorded = RecordedIncidents(self._settings, self._producer, self._topics.skip_corrupt)
         self._admin = make_admin(self._settings)
         await self._admin.start()
         await self._snapshots.start()
@@ -168,6 +173,7 @@ class Correlator(Service):
             await self._restore(partition)
         for partition in (fetched.keys() & self._owned.keys()) - begun:
             await self._process_records(partition, fetched[partition])
+            await self._confirm(partition)
         self._record_open()
         for partition, owned in self._owned.items():
             if owned.is_due(self._settings.snapshot_every_ns / NS_PER_S):
@@ -218,6 +224,8 @@ class Correlator(Service):
         topic = await described(self._admin, partition.topic)
         stored = await self._snapshots.read(partition.partition, restored, self._report_unreadable)
         correlator, topic_id = stored or (restored(None), "")
+        if not stored:
+            correlator.lose_state((await self._consumer.end_offsets([partition]))[partition])
         is_new = topic_id not in ("", topic.topic_id)
         start = await (self._after(partition, correlator, is_new) if stored else self._committed(partition))
         if partition in self._consumer.assignment():
@@ -251,6 +259,25 @@ class Correlator(Service):
             self._topics.record_lost(source_of(partition), lost)
             correlator.begin_at(first)
         return correlator.offset + 1
+
+    async def _confirm(self, partition: TopicPartition) -> None:
+        """Once all that the lines confirm is known: end the incidents that are recorded as open, and that are not."""
+        correlator = self._owned[partition].correlator if partition in self._owned else None
+        if not (correlator and correlator.can_confirm and monotonic() >= self._confirm_not_before_s):
+            return
+        try:
+            recorded = await self._recorded.read(partition.partition)
+        except PipelineError as error:
+            self._confirm_not_before_s = monotonic() + CONFIRM_AGAIN_AFTER_S
+            log.warning("open_incidents_unread", **_place(partition), error=str(error), detail="trying again")
+            return
+        ended = correlator.confirm(recorded, time_ns())
+        for incident in ended:
+            value, key = msgspec.json.encode(incident), incident.incident_id.encode()
+            await self._producer.send_and_wait(self._names.incidents, value, key, partition.partition)
+        if ended:
+            names = [incident.incident_id for incident in ended]
+            log.warning("unconfirmed_incidents_ended", **_place(partition), incidents=names, detail=WHY)
 
     async def _write_snapshot(self, partition: TopicPartition, owned: Owned) -> None:
         """Write a snapshot, then commit what it covers."""

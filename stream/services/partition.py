@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -16,6 +16,7 @@ from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.open_incidents import Kind, OpenIncidents
+from epicenter.rules.report.unconfirmed import unconfirmed
 from epicenter.stream.kafka.messages import Message, Part, ProgressTick, ScanMessage, StoreMessage
 
 
@@ -24,7 +25,8 @@ class Snapshot(msgspec.Struct):
 
     `unconfirmed` holds, for each raw partition, (end of a batch, its newest event time) of batches that no tick has
     confirmed yet. `idle_ns` is how long the raw topic has ended at `idle_ends`; of it the newest tick reported
-    `reported_ns`.
+    `reported_ns`. `confirms_from` is set while incidents may be recorded as open that this state does not know: all
+    that the lines confirm is known once everything before this offset was processed and the raw topic read to its end.
     """
 
     engine: bytes = b""
@@ -35,6 +37,7 @@ class Snapshot(msgspec.Struct):
     idle_ns: int = 0
     reported_ns: int = msgspec.field(default=0, name="told_ns")
     open_incidents: OpenIncidents = msgspec.field(default_factory=OpenIncidents)
+    confirms_from: int | None = None
 
 
 class PartitionCorrelator:
@@ -49,6 +52,7 @@ class PartitionCorrelator:
         self.engine = Engine(rules, self._state.engine or None, lists_joined=True)
         self._state.engine = b""
         self._opened: list[Kind] = []
+        self._is_read_to_the_end = False
 
     def reload(self, rules: RuleSet) -> None:
         """Use these rules from now on."""
@@ -68,12 +72,28 @@ class PartitionCorrelator:
         """Process this message next, whatever was processed before."""
         self._state.offset = offset - 1
 
+    def lose_state(self, confirms_from: int) -> None:
+        """Note that an earlier state was lost: incidents may be recorded as open that this one does not know."""
+        self._state.confirms_from = confirms_from
+
+    @property
+    def can_confirm(self) -> bool:
+        """Whether an earlier state was lost, and by now all incidents are known that the lines confirm."""
+        confirms_from = self._state.confirms_from
+        return confirms_from is not None and self.offset >= confirms_from and self._is_read_to_the_end
+
+    def confirm(self, recorded: Iterable[Incident], time_ns: int) -> list[Incident]:
+        """The ends of the incidents that are recorded as open, and that no line confirms."""
+        self._state.confirms_from = None
+        return unconfirmed(recorded, self.engine.open_ids, time_ns)
+
     def process(self, offset: int, message: Message) -> list[Incident]:
         """The incidents that the message changed."""
         if offset <= self._state.offset:
             return []
         self._state.offset = offset
         if isinstance(message, ProgressTick):
+            self._is_read_to_the_end = not message.lagging
             changed = self.engine.advance(self._watermark_at(message))
             self._opened += self._state.open_incidents.update(changed)
             return changed

@@ -84,7 +84,7 @@ class StoreWriter(Service):
         self._names = TopicNames(settings.prefix)
         self._rules = rules
         self._metrics = metrics
-        self._store = Store(settings.store_dsn, RETRY_FOR_S)
+        self._store = Store(settings.store_dsn, RETRY_FOR_S, writer=settings.prefix)
         self.last_fetch_s = monotonic()
         self.group = self._names.store_group
         self.has_joined = False

@@ -31,8 +31,9 @@ Result = TypeVar("Result")
 class Store:
     """`ClickHouseSink` and store queries for callers on an event loop. Errors are those of the client."""
 
-    def __init__(self, dsn: str, retry_for_s: float = 60.0):
+    def __init__(self, dsn: str, retry_for_s: float = 60.0, writer: str = ""):
         self._dsn = dsn
+        self._writer = writer
         self._retry_for_s = retry_for_s
         self._thread = ThreadPoolExecutor(1, "store")
         self._is_embedded = dsn.startswith("chdb:")
@@ -62,7 +63,7 @@ class Store:
 
         def write() -> None:
             assert self._opened and self._client
-            ClickHouseSink(self._client, retry_for_s=0).write(**rows)
+            ClickHouseSink(self._client, retry_for_s=0, writer=self._writer).write(**rows)
 
         await self._run(self._thread, write)
 
@@ -125,7 +126,7 @@ class Store:
     def _open(self) -> None:
         self._client = connect(self._dsn)
         migrate(self._client)
-        self._sink = ClickHouseSink(self._client, self._retry_for_s)
+        self._sink = ClickHouseSink(self._client, self._retry_for_s, self._writer)
 
     async def _run(self, thread: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(thread, work)

@@ -12,15 +12,17 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.incident import Incident, Resolution
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.kafka.messages import ProgressTick, decode
 from epicenter.stream.kafka.scan_messages import match_partition
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.services.matcher import TICK_S
 from tests.support.cluster import Cluster, Worker, everything_in, with_admin
 from tests.support.waiting import eventually
+from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 pytestmark = pytest.mark.integration
 
@@ -77,6 +79,14 @@ def stored(cluster: Cluster) -> list[tuple[str, list[str], int]]:
     client = connect(cluster.store)
     try:
         return [(name, list(nodes), int(count)) for name, nodes, count in client.query(STORED)]
+    finally:
+        client.close()
+
+
+def statuses(cluster: Cluster) -> dict[str, str]:
+    client = connect(cluster.store)
+    try:
+        return dict(client.query("SELECT nodes[1], status FROM incidents FINAL"))
     finally:
         client.close()
 
@@ -196,3 +206,34 @@ def test_a_snapshot_that_is_too_large_is_reported_and_written_once_it_fits(
     cluster.feed([kernel(70, "n2")])
     eventually(lambda: committed(cluster) > 0, 30, "a snapshot that fits")
     stop(worker)
+
+
+def test_an_open_incident_ends_once_after_all_data_of_kafka_were_lost(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster()
+    names = TopicNames(cluster.name)
+    worker = cluster.start_worker()
+    cluster.feed([worker_line(0, "starting"), kernel(60)])
+    eventually(lambda: is_stored(cluster, "xid-79", "n1"), 60, "the incident")
+    stop(worker)
+
+    client = connect(cluster.store)
+    ClickHouseSink(client, writer="another").write(
+        incidents=[msgspec.structs.replace(an_incident("other"), cluster="default")]
+    )
+    client.close()
+    topics = [names.matches, names.signals, names.incidents, names.snapshots, cluster.raw_topic]
+    with_admin(cluster.bootstrap, lambda admin: admin.delete_topics(topics))
+    eventually(lambda: cluster.run("topics").count("created") == len(topics), 60, "the topics made again")
+    worker = cluster.start_worker()
+    cluster.feed([kernel(120, "n9")])
+    eventually(lambda: statuses(cluster)["n1"] == "resolved", 60, "the end of the lost incident")
+    stop(worker)
+    assert "unconfirmed_incidents_ended" in worker.log.read_text()
+
+    worker = cluster.start_worker()
+    cluster.feed([kernel(180, "n8")])
+    eventually(lambda: is_stored(cluster, "xid-79", "n8"), 60, "a later incident")
+    stop(worker)
+    ends = [incident for incident in sent_incidents(cluster) if incident.resolved_by == Resolution.STATE_LOST]
+    assert [incident.nodes for incident in ends] == [("n1",)]
+    assert statuses(cluster)[an_incident().nodes[0]] == "open"

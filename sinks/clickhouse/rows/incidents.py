@@ -49,6 +49,7 @@ INCIDENTS: Final[Columns] = (
     ("merged_into", "String"),
     ("document", "String"),
     ("words", "String"),
+    ("writer", NAME),
 )
 
 INCIDENT_REVISIONS: Final[Columns] = (
@@ -65,14 +66,14 @@ INCIDENT_REVISIONS: Final[Columns] = (
 )
 
 
-def incident_rows(incidents: Sequence[Incident]) -> Rows:
-    """One row per incident: its newest revision in the batch."""
+def incident_rows(incidents: Sequence[Incident], writer: str = "") -> Rows:
+    """One row per incident: its newest revision in the batch, and the installation that writes it."""
     newest: dict[str, Incident] = {}
     for incident in incidents:
         known = newest.get(incident.incident_id)
         if known is None or incident.revision >= known.revision:
             newest[incident.incident_id] = incident
-    return rows_of("incidents", INCIDENTS, map(_incident_row, newest.values()))
+    return rows_of("incidents", INCIDENTS, (_incident_row(incident, writer) for incident in newest.values()))
 
 
 def incident_revision_rows(incidents: Sequence[Incident]) -> Rows:
@@ -99,7 +100,7 @@ def _search_terms(incident: Incident) -> Iterator[str]:
     yield from (*incident.nodes, *incident.jobs)
 
 
-def _incident_row(incident: Incident) -> tuple[Any, ...]:
+def _incident_row(incident: Incident, writer: str) -> tuple[Any, ...]:
     root, blast, cost = incident.root_cause, incident.blast_radius, incident.cost
     return (
         incident.incident_id,
@@ -132,6 +133,7 @@ def _incident_row(incident: Incident) -> tuple[Any, ...]:
         incident.merged_into,
         _document(incident),
         search_text(incident),
+        writer,
     )
 
 

@@ -232,3 +232,29 @@ def test_the_state_of_each_job_goes_to_the_store_once() -> None:
     states = partition.for_store().job_states
     assert {state.job for state in states} == {"A"}
     assert partition.for_store().job_states == ()
+
+
+def test_after_lost_state_incidents_are_confirmed_once_all_lines_are_read() -> None:
+    before = correlator()
+    (known,) = processed(before, FOUND_0, tick((2, 0), elapsed_s=1))
+    unknown = msgspec.structs.replace(known, incident_id="lost")
+    partition = correlator()
+    partition.lose_state(confirms_from=1)
+    processed(partition, tick((0, 0)))
+    assert not partition.can_confirm, "messages are left from before"
+    processed(partition, FOUND_0, tick((2, 0), lagging=("raw/1",), elapsed_s=1))
+    assert not partition.can_confirm, "raw records are left"
+    processed(partition, tick((2, 0), elapsed_s=1))
+    assert correlator(partition.snapshot()).can_confirm is False
+    assert partition.can_confirm
+    assert [incident.incident_id for incident in partition.confirm([known, unknown], at(700))] == ["lost"]
+    assert not partition.can_confirm
+
+
+def test_a_restart_before_incidents_were_confirmed_confirms_them() -> None:
+    partition = correlator()
+    partition.lose_state(confirms_from=0)
+    processed(partition, tick((0, 0)))
+    restarted = correlator(partition.snapshot())
+    processed(restarted, tick((0, 0)))
+    assert restarted.can_confirm
