@@ -25,7 +25,7 @@ from typing import IO, Final, NamedTuple
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from epicenter.ingest.collect.by_content import is_head_of_log
-from epicenter.ingest.collect.files import is_log
+from epicenter.ingest.collect.listing import is_log
 from epicenter.ingest.provenance.log_file import HEAD_BYTES, open_log, read_bytes, read_fault
 from epicenter.ingest.provenance.packed import ANY_RATIO_BYTES, MAX_RATIO
 from epicenter.ingest.provenance.stated import Archive

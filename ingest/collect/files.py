@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,80 +12,25 @@ import msgspec
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
-from epicenter.ingest.collect.by_content import begins_like_a_log
+from epicenter.ingest.collect.growing_file import MARK_BYTES, FilePosition, GrowingFile
 from epicenter.ingest.collect.lines import LineCutter, Lines
+from epicenter.ingest.collect.open_files import OpenFiles
 from epicenter.ingest.parse.envelope import stated_cluster
 from epicenter.ingest.provenance.clocks import Clock, clock_of
 from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
 from epicenter.ingest.provenance.log_file import is_converted, open_log, read_bytes, read_fault
-from epicenter.ingest.provenance.log_names import PACKED, ROTATION
 from epicenter.ingest.provenance.namesakes import Uptime, uptimes
-from epicenter.ingest.provenance.packed import Unpacked
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
+from epicenter.rules.model.records import Origin
+from epicenter.rules.model.times import NS_PER_S
 
 READ_BYTES: Final = 4 << 20
+ROTATES_WITHIN_NS: Final = 10 * NS_PER_S
 MAX_INSPECTED: Final = 3
 """So many first lines are read for the name of a cluster."""
-
-LOG_SUFFIXES: Final = (
-    *(".log", ".out", ".err", ".stdout", ".stderr", ".txt", ".jsonl", ".ndjson"),
-    *(".dmesg", ".kern", ".kmsg", ".syslog", ".messages"),
-)
-_PACKED = re.compile(f"{PACKED}$")
-_ROTATED = re.compile(f"{ROTATION}$")
-MAX_NUMBER_DIGITS: Final = 6
-"""A rotation with more digits is a date, in which later ones are newer."""
-
-_OUTPUT_OF_PBS = re.compile(r"\.(?:po|pe|o|e)\d{1,10}(?:[.-]\d{1,6})?$")
-"""What PBS and Grid Engine append to a job's name: `llama.o7877`."""
-
-
-def log_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Path]:
-    """The files below a folder that are logs by their names or first lines, in order; rotated and packed ones too."""
-    return (file for file in files_in(folder, on_error) if is_log(file.name) or begins_like_a_log(file))
-
-
-def files_in(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Path]:
-    """All files below a folder but hidden ones, in order, rotated ones oldest first, broken links too."""
-    walked = os.walk(folder, onerror=on_error)
-    files = sorted(
-        (Path(at, name) for at, _, names in walked for name in names if not name.startswith(".")), key=_oldest_first
-    )
-    return (file for file in files if file.is_file() or (file.is_symlink() and not file.exists()))
-
-
-def is_log(name: str) -> bool:
-    """Whether a file's name is that of a log: `a.log`, `syslog`, `a.log.1`, `messages-20260301.gz`, `llama.o7877`."""
-    unpacked = unpacked_name(name)
-    original = _ROTATED.sub("", unpacked)
-    is_bare = Path(original).suffix == "" and (unpacked == name or original != unpacked)
-    return Path(original).suffix in LOG_SUFFIXES or is_bare or bool(_OUTPUT_OF_PBS.search(unpacked))
-
-
-def unpacked_name(name: str) -> str:
-    """The name without the ending of a packed file."""
-    return _PACKED.sub("", name)
-
-
-def is_packed(file: Path) -> bool:
-    """Whether a file's name is that of a compressed one."""
-    return bool(_PACKED.search(file.name))
-
-
-def unrotated(file: Path) -> Path:
-    """The file whose older lines are here: `a.log` for `a.log.1` and `a.log.2.gz`; any other file is itself."""
-    return file.with_name(_ROTATED.sub("", unpacked_name(file.name)))
-
-
-def _oldest_first(file: Path) -> tuple[Path, bool, int, Path]:
-    """A key that puts `a.log.10.gz`, `a.log.2`, `a.log-20260301`, `a.log` in this order."""
-    rotation = _ROTATED.search(unpacked_name(file.name))
-    number = rotation[0][1:].replace("-", "") if rotation else "0"
-    is_date = len(number) > MAX_NUMBER_DIGITS
-    return unrotated(file), not rotation, int(number.ljust(14, "0")) if is_date else -int(number), file
 
 
 class Part(NamedTuple):
@@ -109,9 +52,21 @@ class FileSource:
     in a sentence; empty if it could. `stated` is what the user says about its lines. `cluster_beside` is
     that of lines that name none, as other files show it, `day_first_beside` how those write dates, `zone` that of times
     that name none.
+
+    A followed file may come, go, and be closed between two reads. `open_files` bounds how many are open, `start` is up
+    to where it was read before.
     """
 
-    def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None, stated: Stated = NOTHING):
+    def __init__(
+        self,
+        path: Path,
+        host: str,
+        follow: bool,
+        root: Path | None = None,
+        stated: Stated = NOTHING,
+        open_files: OpenFiles | None = None,
+        start: FilePosition | None = None,
+    ):
         self.name = stated.shown(str(path))
         self.has_ended = False
         self.fault = ""
@@ -119,7 +74,8 @@ class FileSource:
         self._host = host.encode()
         self._follow = follow
         self._is_recording = not (host or follow)
-        self._cutter = LineCutter()
+        self._cutter = LineCutter(lines_before=start.lines if start and start.offset_bytes else None)
+        self._position = start
         self._stated = stated
         self.cluster_beside = ""
         self.day_first_beside: bool | None = None
@@ -127,38 +83,73 @@ class FileSource:
         by_path = origin_of(path, root or path, stated.log_names)
         self.by_path = msgspec.structs.replace(by_path, log=self.name)
         self._origin, self._inspected_bytes = self.by_path, -1
-        self._file = self._open()
+        self._is_named = root is None
+        self._missing_since_ns = 0
+        if follow:
+            self._growing = GrowingFile(path, open_files or OpenFiles(), start)
+            with suppress(OSError):
+                self._growing.descriptor()
+        else:
+            self._file = open_log(path)
 
     def read(self, now_ns: int) -> Batch | None:
-        """The next lines, numbered from 1."""
-        is_recorded = not self._follow or self._file.tell() < self._found_bytes
-        lines = self._lines(now_ns)
+        """The next lines, numbered from 1.
+
+        Raises:
+            OSError: a followed file can't be read now.
+            InputError: the same, because it is no log that can grow; or one that the user named is missing.
+        """
+        is_recorded = not self._follow or self._growing.offset_bytes < self._growing.found_bytes
+        lines = self._followed_lines(now_ns) if self._follow else self._lines(now_ns)
         return self._batch(lines, now_ns, is_recorded) if lines.numbers else None
 
     def _batch(self, lines: Lines, now_ns: int, is_recorded: bool) -> Batch:
-        host = b"" if self._origin.is_of_a_job else self._host
         return Batch(
             source=self.name,
             values=lines.values,
-            keys=Repeated(host, lines.values),
+            keys=Repeated(self.host.encode(), lines.values),
             received_ns=Repeated(now_ns, lines.values),
             offsets=lines.numbers,
             is_recorded=is_recorded,
             is_text=True,
-            origin=msgspec.structs.replace(self._origin, cluster=self.cluster_beside),
+            origin=self.origin,
             is_recording=self._is_recording,
             zone=self.zone,
         )
 
+    def paths(self) -> set[Path]:
+        """Its path, and that of the file that it leads to now."""
+        return {self._path, Path(os.path.realpath(self._path))}
+
+    @property
+    def position(self) -> FilePosition | None:
+        """Up to where a followed file was read, for a later start; None before its first line."""
+        return self._position
+
+    @property
+    def origin(self) -> Origin:
+        """Whose lines it holds, as far as they don't say it themselves."""
+        return msgspec.structs.replace(self._origin, cluster=self.cluster_beside)
+
+    @property
+    def host(self) -> str:
+        """Where lines come from that name no node."""
+        return "" if self._origin.is_of_a_job else self._host.decode()
+
+    @property
+    def lost_bytes(self) -> int:
+        """How much was removed before it was read, as far as that is known."""
+        return self._growing.lost_bytes if self._follow else 0
+
     @property
     def is_plain(self) -> bool:
         """Whether it can be read in parts: its text is the bytes of the file."""
-        return not (self._follow or is_converted(self._file))
+        return not (self._follow or self._is_converted)
 
     def inspect_ends(self, now_ns: int) -> None:
         """Find out whose lines the parts hold."""
         try:
-            self._set_origin(text_of_ends(self._file.fileno()), now_ns)
+            self._set_origin(text_of_ends(self._descriptor()), now_ns)
         except OSError as error:
             self.record_fault(error)
 
@@ -203,46 +194,53 @@ class FileSource:
 
     def day_first(self) -> bool | None:
         """Whether its first and last lines write the day before the month; None if they don't show it."""
-        return None if is_converted(self._file) else day_first(text_of_ends(self._file.fileno()))
+        return None if self._is_converted else day_first(text_of_ends(self._descriptor()))
 
     def clock(self, now_ns: int) -> Clock | None:
         """When its first and last lines were written, and what they show of the zone."""
-        if is_converted(self._file):
+        if self._is_converted:
             return None
-        return clock_of(text_of_ends(self._file.fileno()), now_ns, self.by_path, self._stated.zone)
+        return clock_of(text_of_ends(self._descriptor()), now_ns, self.by_path, self._stated.zone)
 
     def uptimes(self, now_ns: int) -> dict[str, Uptime]:
         """The uptime of each machine whose kernel's lines are among its first and last ones."""
-        if is_converted(self._file):
+        if self._is_converted:
             return {}
-        return uptimes(text_of_ends(self._file.fileno()), self.by_path, now_ns, self.zone)
+        return uptimes(text_of_ends(self._descriptor()), self.by_path, now_ns, self.zone)
 
     def clusters(self) -> set[str]:
         """The clusters that its first lines name."""
-        if is_converted(self._file):
+        if self._is_converted:
             return set()
-        head = os.pread(self._file.fileno(), HEAD_BYTES, 0).split(b"\n")[:MAX_INSPECTED]
+        head = os.pread(self._descriptor(), HEAD_BYTES, 0).split(b"\n")[:MAX_INSPECTED]
         return set(filter(None, map(stated_cluster, head)))
 
     def size_bytes(self) -> int:
         """The size of the file on disk."""
-        return os.fstat(self._file.fileno()).st_size
+        return os.fstat(self._descriptor()).st_size
 
     def read_bytes(self) -> int:
         """How much of it was read."""
-        return read_bytes(self._file)
+        return self._growing.offset_bytes if self._follow else read_bytes(self._file)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        (self._growing if self._follow else self._file).close()
+
+    @property
+    def _is_converted(self) -> bool:
+        return not self._follow and is_converted(self._file)
+
+    def _descriptor(self) -> int:
+        return self._growing.descriptor() if self._follow else self._file.fileno()
 
     def _inspect_head(self, chunk: bytes, now_ns: int) -> None:
         """Find out whose lines they are, again as long as the first lines come in."""
-        read_bytes = self._file.tell()
+        read_bytes = self._growing.offset_bytes if self._follow else self._file.tell()
         if self._inspected_bytes < min(read_bytes, HEAD_BYTES):
-            is_other = is_converted(self._file)
+            is_other = self._is_converted
             self._inspected_bytes = HEAD_BYTES if is_other else read_bytes
-            ends = text_of(chunk[:HEAD_BYTES]) if is_other else text_of_ends(self._file.fileno())
+            ends = text_of(chunk[:HEAD_BYTES]) if is_other else text_of_ends(self._descriptor())
             self._set_origin(ends, now_ns)
 
     def _set_origin(self, ends: str, now_ns: int) -> None:
@@ -251,26 +249,10 @@ class FileSource:
 
     def _lines(self, now_ns: int) -> Lines:
         chunk = self._read(now_ns)
-        if not chunk and self._was_replaced():
-            last = self._cutter.end()
-            if last.numbers:
-                return last
-            self._file.close()
-            self._file, self._cutter, self._inspected_bytes = self._open(), LineCutter(), -1
-            chunk = self._read(now_ns)
-        if not chunk and not self._follow:
-            self.has_ended = True
-            return self._cutter.end()
-        return self._cutter.cut(chunk)
-
-    def _was_replaced(self) -> bool:
-        if not self._follow:
-            return False
-        try:
-            now = self._path.stat()
-        except OSError:
-            return False
-        return now.st_ino != os.fstat(self._file.fileno()).st_ino or now.st_size < self._file.tell()
+        if chunk:
+            return self._cutter.cut(chunk)
+        self.has_ended = True
+        return self._cutter.end()
 
     def _read(self, now_ns: int) -> bytes:
         try:
@@ -281,10 +263,39 @@ class FileSource:
             return b""
         return chunk
 
-    def _open(self) -> BufferedReader:
-        file = open_log(self._path)
-        if self._follow and is_converted(file):
-            what = f"packed with {file.packed_with}" if isinstance(file, Unpacked) else "a journal's export"
-            raise InputError(f"{self._path}: {what}, so it can't grow: read it with --once")
-        self._found_bytes = os.fstat(file.fileno()).st_size
-        return file
+    def _followed_lines(self, now_ns: int) -> Lines:
+        chunk = self._growing.read(READ_BYTES)
+        if not chunk and self._growing.turn_to_next():
+            last, self._cutter = self._cutter.end(), LineCutter()
+            self._inspected_bytes, self._position = -1, FilePosition(self._growing.inode)
+            if last.numbers:
+                return last
+            chunk = self._growing.read(READ_BYTES)
+        if not chunk:
+            self._check_missing(now_ns)
+            return Lines((), [])
+        with suppress(OSError, InputError):
+            self._inspect_head(chunk, now_ns)
+        lines = self._cutter.cut(chunk)
+        self._record_position(chunk)
+        return lines
+
+    def _record_position(self, chunk: bytes) -> None:
+        """Record where the newest whole line ends, unless lines before it wait for their rest."""
+        waiting_bytes = self._cutter.waiting_bytes
+        if waiting_bytes is None or waiting_bytes >= len(chunk):
+            return
+        complete = chunk[: len(chunk) - waiting_bytes]
+        end_bytes = self._growing.offset_bytes - waiting_bytes
+        mark = complete[-MARK_BYTES:]
+        self._position = FilePosition(self._growing.inode, end_bytes, self._cutter.lines, mark)
+        self._growing.remember(self._position)
+
+    def _check_missing(self, now_ns: int) -> None:
+        """Complain about a file that the user named, once it is missing for longer than a rotation takes."""
+        if not (self._is_named and self._growing.is_missing):
+            self._missing_since_ns = 0
+        elif not self._missing_since_ns:
+            self._missing_since_ns = now_ns
+        elif now_ns - self._missing_since_ns >= ROTATES_WITHIN_NS:
+            raise InputError(f"{self.name}: no such file any more")

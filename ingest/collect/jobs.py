@@ -9,7 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from epicenter.ingest.collect.files import log_files, unpacked_name, unrotated
+from epicenter.ingest.collect.listing import log_files
+from epicenter.ingest.collect.rotation import unpacked_name, unrotated
 from epicenter.ingest.provenance.log_names import LogName
 from epicenter.ingest.provenance.path import NAMED, slurm_id_in
 from epicenter.rules.errors import InputError

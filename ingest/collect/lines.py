@@ -70,6 +70,11 @@ class LineCutter:
         return self._newest + len(self._last)
 
     @property
+    def waiting_bytes(self) -> int | None:
+        """How many of the newest bytes are in no line yet; None if the rest of a line before them is to come."""
+        return None if self._is_skipping or self._joiner.is_waiting else len(self._partial)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it buffers something."""
         return bool(self._partial) or self._is_skipping or self._joiner.is_waiting

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from stat import S_ISDIR
 from time import sleep, time_ns
 from typing import Final, Protocol
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.collect.files import FileSource, files_in, is_packed, log_files, unrotated
+from epicenter.ingest.collect.compared_files import ComparedFiles
+from epicenter.ingest.collect.files import FileSource
+from epicenter.ingest.collect.folder_watch import Changes, FolderWatch
 from epicenter.ingest.collect.journal import JournalSource
 from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
+from epicenter.ingest.collect.listing import files_in, log_files
+from epicenter.ingest.collect.open_files import OpenFiles
 from epicenter.ingest.collect.pipe import PipeSource
-from epicenter.ingest.provenance.clocks import Clock, zones
+from epicenter.ingest.collect.rotation import is_packed, unrotated
+from epicenter.ingest.collect.source_faults import FaultChange, SourceFault, SourceFaults, fault_text
+from epicenter.ingest.collect.turns import Turns
 from epicenter.ingest.provenance.log_file import check_is_log, read_fault
-from epicenter.ingest.provenance.namesakes import clusters_by_folder
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
-from epicenter.rules.model.times import UTC_ZONE
+from epicenter.rules.model.times import NS_PER_S
 
 PAUSE_S: Final = 0.05
+LISTED_WITHIN_NS: Final = NS_PER_S
+LISTED_AT_LEAST_NS: Final = 5 * NS_PER_S
+"""Folders are listed again after this time though the kernel reported no change: it sees none of other machines."""
 
 
 class Source(Protocol):
@@ -57,11 +67,11 @@ class Sources:
     """All sources of a run. `open_new_files` finds those that appear in folders later.
 
     `host` is this machine if its files are local. Without it they are a recording from anywhere: when a line was
-    written is not when it is read. `stated` is whose lines they are, as the user says. `clusters_in_folders` are
-    folders with machines of the same names.
+    written is not when it is read. `stated` is whose lines they are, as the user says. A followed source that can't be
+    read ends nothing: it is one of `failing`, and tried again.
 
     Raises:
-        InputError: nothing can be read; or, if sources are followed, one of the paths can't.
+        InputError: nothing can be read; or, if sources are followed, one of the paths does not exist or is no log.
     """
 
     def __init__(self, paths: list[str], host: str, follow: bool, stated: Stated = NOTHING):
@@ -69,22 +79,26 @@ class Sources:
         self._host = host
         self._follow = follow
         self._of_archives = list(dict.fromkeys(chain.from_iterable(map(stated.faults_at, paths))))
-        self._folders = [Path(path) for path in paths if path != "-" and Path(path).is_dir()]
+        self._folders: list[Path] = []
+        self._unseen: list[Path] = []
         self._by_name: dict[str, Source] = {}
-        self._faults: dict[str, str] = {}
-        self._inspected: set[str] = set()
-        self._clusters: set[str] = set()
-        self._days_first: set[bool | None] = set()
-        self._clocks: dict[str, Clock] = {}
-        self.clusters_in_folders: list[str] = []
+        self._refused: dict[str, str] = {}
+        self._compared = ComparedFiles(stated, follow)
+        self._open_files = OpenFiles()
+        self._turns = Turns()
+        self._watch = FolderWatch() if follow else None
+        self._names_by_path: dict[str, str] = {}
+        self._fault_log = SourceFaults()
+        self._round_ns = 0
+        self._must_list, self._listed_ns = True, 0
         if "-" in paths:
             self._add(PipeSource(host, is_recording=not (host or follow), stated=stated))
         for path in paths:
-            if path != "-" and not Path(path).is_dir():
-                self._try_to_open(Path(path), None)
+            if path != "-":
+                self._add_path(Path(path))
         if not paths:
             self._add(_machine_log(host, follow))
-        refused = list(self._faults.values())
+        refused = list(self._refused.values())
         self.open_new_files()
         if (follow and refused) or not (follow or self._by_name):
             self.close()
@@ -94,10 +108,66 @@ class Sources:
         """Every source, in the order in which they were found."""
         return list(self._by_name.values())
 
+    def due(self, round_ns: int) -> list[Source]:
+        """The followed sources to read in this round, by a clock that never goes back: those with news, others in turn.
+
+        Call `look_for_new_files` and `read` for the same round.
+        """
+        self._round_ns = round_ns
+        changes = self._watch.changes() if self._watch else Changes()
+        changed = self._names_of(changes)
+        names = self._turns.next(changed if changes.are_all else self._by_name, round_ns)
+        due = [name for name in names if name in changed or not self._fault_log.is_paused(name, round_ns)]
+        self._compared.compare_new(due)
+        return [source for name in due if not (source := self._by_name[name]).has_ended]
+
+    def read(self, source: Source, now_ns: int) -> Batch | None:
+        """The next lines of a source. A followed one that can't be read gives none, and is tried again later."""
+        if not self._follow:
+            return source.read(now_ns)
+        try:
+            batch = source.read(now_ns)
+        except (OSError, InputError) as error:
+            self._fail(source.name, error, now_ns)
+            return None
+        if source.has_ended and source.fault:
+            self._fail(source.name, InputError(source.fault), now_ns)
+        else:
+            self._fault_log.recover(source.name, now_ns, source.lost_bytes if isinstance(source, FileSource) else 0)
+        if batch:
+            self._turns.record_news(source.name)
+        return batch
+
+    @property
+    def failing(self) -> Mapping[str, SourceFault]:
+        """The followed sources and folders that can't be read now, by name."""
+        return self._fault_log.failing
+
+    @property
+    def failures(self) -> int:
+        """How often a followed source began to fail."""
+        return self._fault_log.begun
+
+    def take_fault_changes(self) -> list[FaultChange]:
+        """What failed, and what could be read again, since the last call."""
+        return self._fault_log.take_changes()
+
+    @property
+    def watch_fault(self) -> str:
+        """Why changes are found only by looking at each file in turn, in a sentence; empty if the kernel reports them."""
+        return self._watch.fault if self._watch else ""
+
     def faults(self) -> list[str]:
         """What could not be read so far, and why: a sentence each."""
-        found = [*self._faults.values(), *(source.fault for source in self.all() if source.fault)]
+        if self._follow:
+            return [fault.text for fault in self.failing.values()]
+        found = [*self._refused.values(), *(source.fault for source in self.all() if source.fault)]
         return [*self._of_archives, *map(self._stated.shown, found)]
+
+    @property
+    def clusters_in_folders(self) -> list[str]:
+        """The folders with machines of the same names."""
+        return self._compared.clusters_in_folders
 
     def named(self, name: str) -> Source:
         """The source of this name."""
@@ -116,102 +186,159 @@ class Sources:
     def left_out(self) -> list[Path]:
         """The files in the folders that are not read, because they are no logs by their names and first lines."""
         files = (file for folder in self._folders for file in files_in(folder))
-        return [file for file in files if not (self._name(file) in self._by_name or str(file) in self._faults)]
+        return [file for file in files if not (self._name(file) in self._by_name or str(file) in self._refused)]
 
     def shown_zones(self) -> dict[str, int]:
         """The zones of times that name none where the files show another one than is stated, each with its files."""
         zones_ = (source.zone for source in self.all() if isinstance(source, FileSource))
         return Counter(zone for zone in zones_ if zone != self._stated.zone)
 
+    def look_for_new_files(self) -> None:
+        """As `open_new_files`, if the kernel reported any, or it was long ago."""
+        is_reported = self._watch is not None and self._watch.is_complete and not self._must_list
+        if self._round_ns - self._listed_ns >= (LISTED_AT_LEAST_NS if is_reported else LISTED_WITHIN_NS):
+            self.open_new_files()
+
     def open_new_files(self) -> None:
         """Open the log files that have appeared in the folders. A followed file was read before it was rotated away."""
+        self._must_list, self._listed_ns = False, self._round_ns
+        self._look_at_unseen()
         for folder in self._folders:
-            files = [file for file in log_files(folder, self._note_error) if not self._is_history(file)]
+            found = log_files(folder, self._note_error, self._note_folder, self._names_by_path if self._follow else ())
+            files = [file for file in found if not self._is_history(file)]
             for file in files:
                 if self._name(file) not in self._by_name:
                     self._try_to_open(file, folder)
             if not self._follow:
                 self._check_folder(folder, files)
-        self._tell_what_others_show()
+        self._forget_removed()
+        self._compared.compare_new(self._by_name)
 
     def close(self) -> None:
         """Close every source."""
         for source in self.all():
             source.close()
+        if self._watch:
+            self._watch.close()
 
-    def _tell_what_others_show(self) -> None:
-        """If the files name one cluster, lines that name none are of it; the same for dates and zones."""
-        files = [source for source in self.all() if isinstance(source, FileSource)]
-        new = [file for file in files if file.name not in self._inspected]
-        if not new:
+    def _names_of(self, changes: Changes) -> set[str]:
+        """The sources whose files changed; another file that did may have become a log."""
+        names = {self._names_by_path.get(file, "") for file in changes.files}
+        self._must_list |= changes.is_listing_changed or "" in names
+        return names - {""}
+
+    def _add_path(self, path: Path) -> None:
+        """Add a path that the user named."""
+        try:
+            is_folder = S_ISDIR(path.stat().st_mode)
+        except FileNotFoundError:
+            is_folder = False
+        except OSError as error:
+            if self._follow:
+                self._unseen.append(path)
+                self._fail(str(path), error, time_ns())
+            else:
+                self._refused[str(path)] = f"{path}: {read_fault(error)}"
             return
-        self._inspected.update(file.name for file in new)
-        for file in new:
-            self._clusters |= file.clusters()
-            self._days_first.add(file.day_first())
-            if clock := file.clock(time_ns()):
-                self._clocks[file.name] = clock
-        known = self._days_first - {None}
-        shown_zones = zones(self._clocks, may_compare=not self._follow and self._stated.zone == UTC_ZONE)
-        for file in files:
-            file.day_first_beside = next(iter(known)) if len(known) == 1 else None
-            file.zone = shown_zones.get(file.name, self._stated.zone)
-        self._tell_clusters(files)
+        if is_folder:
+            self._folders.append(path)
+        else:
+            self._try_to_open(path, None)
 
-    def _tell_clusters(self, files: list[FileSource]) -> None:
-        """Lines that name no cluster are of the only one that others name, else of that of their folder."""
-        by_folder = {} if self._clusters or self._follow else self._clusters_by_folder(files)
-        only = min(self._clusters, default="") if len(self._clusters) == 1 else ""
-        for file in files:
-            file.cluster_beside = by_folder.get(Path(file.name), only)
-        self.clusters_in_folders = sorted(set(by_folder.values()))
+    def _look_at_unseen(self) -> None:
+        """Add the named paths that could not be looked at before."""
+        unseen, self._unseen = self._unseen, []
+        for path in unseen:
+            self._add_path(path)
+            if path not in self._unseen:
+                self._fault_log.recover(str(path), time_ns())
 
-    def _clusters_by_folder(self, files: list[FileSource]) -> dict[Path, str]:
-        by_path = {Path(file.name): file for file in files}
-        nodes = {path: file.by_path.node for path, file in by_path.items()}
-        return clusters_by_folder(nodes, lambda path: by_path[path].uptimes(time_ns()))
+    def _forget_removed(self) -> None:
+        """What could not be read, is no source, and was removed, is no fault any more."""
+        unseen = set(map(str, self._unseen))
+        for name in [name for name in self.failing if name not in self._by_name and name not in unseen]:
+            if not os.path.lexists(name):
+                self._fault_log.recover(name, time_ns())
 
     def _is_history(self, file: Path) -> bool:
         """Whether a followed file was read before it got this name, or can't grow."""
         if not self._follow:
             return False
         original = unrotated(file)
-        return is_packed(file) or (original != file and (self._name(original) in self._by_name or original.exists()))
+        return is_packed(file) or (original != file and (self._name(original) in self._by_name or _may_exist(original)))
 
     def _try_to_open(self, file: Path, folder: Path | None) -> None:
         """Open a file that the user named, or that is in a folder. If it can't be read, remember why."""
+        if self._fault_log.is_paused(str(file), self._round_ns) and folder:
+            return
         try:
-            if file != DEVICE and not check_is_log(file) and not self._follow and not folder:
+            if file != DEVICE and not self._follow and not check_is_log(file) and not folder:
                 raise InputError(f"{file}: empty: no line to read")
+            if self._follow and not os.path.lexists(file):
+                raise InputError(f"{file}: no such file or folder; to wait for it, give its folder")
             self._add(self._opened(file, folder))
-            self._faults.pop(str(file), None)
         except InputError as error:
-            if not folder or file.is_symlink() or file.exists():
-                self._faults[str(file)] = str(error)
+            if folder and self._follow:
+                self._fail(str(file), error, time_ns())
+            elif not folder or file.is_symlink() or file.exists():
+                self._refused[str(file)] = str(error)
+        else:
+            self._refused.pop(str(file), None)
+            self._fault_log.recover(str(file), time_ns())
 
     def _opened(self, file: Path, folder: Path | None) -> Source:
         if file == DEVICE:
             return KmsgSource(self._host, self._follow)
-        return FileSource(file, self._host, self._follow, folder, self._stated)
+        return FileSource(file, self._host, self._follow, folder, self._stated, self._open_files)
 
     def _check_folder(self, folder: Path, files: list[Path]) -> None:
         """Remember that a folder has no log with a line in it."""
-        faulty = [file for file in self._faults if folder in (Path(file), *Path(file).parents)]
+        faulty = [file for file in self._refused if folder in (Path(file), *Path(file).parents)]
         if not files and not faulty:
-            self._faults[str(folder)] = f"{folder}: no log in this folder"
+            self._refused[str(folder)] = f"{folder}: no log in this folder"
         elif not faulty and not any(map(check_is_log, files)):
-            self._faults[str(folder)] = f"{folder}: empty: none of its {len(files)} logs has a line"
+            self._refused[str(folder)] = f"{folder}: empty: none of its {len(files)} logs has a line"
             for file in files:
-                self._by_name.pop(self._name(file)).close()
+                source = self._by_name.pop(self._name(file))
+                self._compared.remove(source.name)
+                source.close()
 
     def _name(self, file: Path) -> str:
         return self._stated.shown(str(file))
 
     def _note_error(self, error: OSError) -> None:
-        self._faults[str(error.filename)] = f"{error.filename}: {read_fault(error)}"
+        if self._follow:
+            self._fail(str(error.filename), error, time_ns())
+        else:
+            self._refused[str(error.filename)] = f"{error.filename}: {read_fault(error)}"
+
+    def _note_folder(self, folder: str) -> None:
+        if self._watch:
+            self._watch.watch(folder)
+            self._fault_log.recover(folder, time_ns())
+
+    def _fail(self, name: str, error: Exception, now_ns: int) -> None:
+        self._fault_log.fail(name, fault_text(name, error), now_ns, self._round_ns)
 
     def _add(self, source: Source) -> None:
         self._by_name[source.name] = source
+        self._turns.add(source.name)
+        if isinstance(source, FileSource):
+            self._compared.add(source)
+            if self._watch:
+                self._watch_file(source, self._watch)
+
+    def _watch_file(self, source: FileSource, watch: FolderWatch) -> None:
+        for path in source.paths():
+            self._names_by_path[str(path)] = source.name
+            watch.watch(str(path.parent))
+
+
+def _may_exist(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError:
+        return True
 
 
 def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> Iterator[Batch]:

@@ -99,6 +99,13 @@ def fault_of(head: bytes) -> str:
     return "a binary file, not a log: give the log as text" if _is_binary(head) else ""
 
 
+def growing_fault_of(head: bytes) -> str:
+    """As `fault_of`, for a log that is read while it grows."""
+    packed = next((name for magic, (name, _) in DECOMPRESSORS.items() if head.startswith(magic)), "")
+    what = f"packed with {packed}" if packed else "a journal's export" if head.startswith(FIRST_FIELDS) else ""
+    return f"{what}, so it can't grow: read it with --once" if what else fault_of(head)
+
+
 def _is_binary(head: bytes) -> bool:
     """Whether it has many control characters, or zeros and others: PyTorch ends messages of its data loader
     with a zero (torch/csrc/DataLoader.cpp), and a crash leaves a hole of them.

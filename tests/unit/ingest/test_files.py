@@ -11,8 +11,10 @@ from random import Random
 import pytest
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.collect.files import READ_BYTES, FileSource, log_files, unrotated
+from epicenter.ingest.collect.files import READ_BYTES, FileSource
 from epicenter.ingest.collect.lines import MAX_LINE_BYTES
+from epicenter.ingest.collect.listing import log_files
+from epicenter.ingest.collect.rotation import unrotated
 from epicenter.ingest.collect.source import Source, Sources
 from epicenter.rules.errors import InputError
 from epicenter.stream.scan.validation import MAX_RECORD_BYTES
