@@ -306,13 +306,17 @@ class Engine:
 
     def flush(self) -> list[Incident]:
         """The input has ended: process everything that waits, and return the incidents that changed."""
+        changed = self.settle()
+        self._mark_changed(self._state.lifecycle.release_all(self._relations))
+        return changed + self._changes.reports()
+
+    def settle(self) -> list[Incident]:
+        """Process everything that waits, without waiting for late input; return the incidents that changed."""
         self.end_input()
         self._process_until(self._state.watermark_ns)
         while (newest_ns := self._waiting.newest_ns()) > self._state.watermark_ns:
             self._process_until(newest_ns)
-        changed = self._reports()
-        self._mark_changed(self._state.lifecycle.release_all(self._relations))
-        return changed + self._changes.reports()
+        return self._reports()
 
     def end_input(self) -> None:
         """Nothing more will be added: give times to the matches that waited for this."""

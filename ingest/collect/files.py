@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +31,7 @@ from epicenter.rules.model.times import NS_PER_S
 
 READ_BYTES: Final = 4 << 20
 ROTATES_WITHIN_NS: Final = 10 * NS_PER_S
+MAX_POSITIONS: Final = 256
 MAX_INSPECTED: Final = 3
 """So many first lines are read for the name of a cluster."""
 
@@ -75,7 +78,8 @@ class FileSource:
         self._follow = follow
         self._is_recording = not (host or follow)
         self._cutter = LineCutter(lines_before=start.lines if start and start.offset_bytes else None)
-        self._position = start
+        self._positions = deque([start] if start else (), MAX_POSITIONS)
+        self._first_line = start.lines + start.skipped_lines + 1 if start else 1
         self._stated = stated
         self.cluster_beside = ""
         self.day_first_beside: bool | None = None
@@ -121,10 +125,20 @@ class FileSource:
         """Its path, and that of the file that it leads to now."""
         return {self._path, Path(os.path.realpath(self._path))}
 
-    @property
-    def position(self) -> FilePosition | None:
-        """Up to where a followed file was read, for a later start; None before its first line."""
-        return self._position
+    def position(self, first_buffered: int | None = None) -> FilePosition | None:
+        """Up to where a followed file was read, for a later start; only up to its first buffered line, if there is one.
+
+        None before its first line, and where the position of a buffered line is not known any more.
+        """
+        if first_buffered is None:
+            while len(self._positions) > 1:
+                self._positions.popleft()
+            return self._positions[0] if self._positions else None
+        of_oldest = [known for known in self._positions if known.inode == self._positions[0].inode]
+        before = [known for known in of_oldest if known.lines < first_buffered]
+        if not before:
+            return None
+        return msgspec.structs.replace(before[-1], skipped_lines=first_buffered - 1 - before[-1].lines)
 
     @property
     def origin(self) -> Origin:
@@ -267,7 +281,8 @@ class FileSource:
         chunk = self._growing.read(READ_BYTES)
         if not chunk and self._growing.turn_to_next():
             last, self._cutter = self._cutter.end(), LineCutter()
-            self._inspected_bytes, self._position = -1, FilePosition(self._growing.inode)
+            self._inspected_bytes, self._first_line = -1, 1
+            self._positions.append(FilePosition(self._growing.inode))
             if last.numbers:
                 return last
             chunk = self._growing.read(READ_BYTES)
@@ -276,9 +291,18 @@ class FileSource:
             return Lines((), [])
         with suppress(OSError, InputError):
             self._inspect_head(chunk, now_ns)
+        if not self._positions:
+            self._positions.append(FilePosition(self._growing.inode))
         lines = self._cutter.cut(chunk)
         self._record_position(chunk)
-        return lines
+        return self._without_skipped(lines)
+
+    def _without_skipped(self, lines: Lines) -> Lines:
+        """The lines without those that were processed before a restart."""
+        if not lines.numbers or lines.numbers[0] >= self._first_line:
+            return lines
+        first = bisect_left(lines.numbers, self._first_line)
+        return Lines(lines.numbers[first:], lines.values[first:])
 
     def _record_position(self, chunk: bytes) -> None:
         """Record where the newest whole line ends, unless lines before it wait for their rest."""
@@ -288,8 +312,9 @@ class FileSource:
         complete = chunk[: len(chunk) - waiting_bytes]
         end_bytes = self._growing.offset_bytes - waiting_bytes
         mark = complete[-MARK_BYTES:]
-        self._position = FilePosition(self._growing.inode, end_bytes, self._cutter.lines, mark)
-        self._growing.remember(self._position)
+        position = FilePosition(self._growing.inode, end_bytes, self._cutter.lines, mark)
+        self._positions.append(position)
+        self._growing.remember(position)
 
     def _check_missing(self, now_ns: int) -> None:
         """Complain about a file that the user named, once it is missing for longer than a rotation takes."""

@@ -21,16 +21,16 @@ MARK_BYTES: Final = 64
 
 
 class FilePosition(msgspec.Struct, frozen=True):
-    """Up to where a file was read: the end of a line.
+    """Up to where a file was read: the end of a line, with so many `lines` before it, or after `skipped_lines` more.
 
-    So many `lines` come before. `mark` are the bytes just before, by which the file is known again: the number of a
-    removed file may be used again.
+    `mark` are the bytes just before, by which the file is known again: the number of a removed file may be used again.
     """
 
     inode: int
     offset_bytes: int = 0
     lines: int = 0
     mark: bytes = b""
+    skipped_lines: int = 0
 
 
 class _Seen(NamedTuple):

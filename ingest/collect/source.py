@@ -9,12 +9,14 @@ from itertools import chain
 from pathlib import Path
 from stat import S_ISDIR
 from time import sleep, time_ns
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.compared_files import ComparedFiles
 from epicenter.ingest.collect.files import FileSource
 from epicenter.ingest.collect.folder_watch import Changes, FolderWatch
+from epicenter.ingest.collect.growing_file import FilePosition
 from epicenter.ingest.collect.journal import JournalSource
 from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
 from epicenter.ingest.collect.listing import files_in, log_files
@@ -67,14 +69,23 @@ class Sources:
     """All sources of a run. `open_new_files` finds those that appear in folders later.
 
     `host` is this machine if its files are local. Without it they are a recording from anywhere: when a line was
-    written is not when it is read. `stated` is whose lines they are, as the user says. A followed source that can't be
+    written is not when it is read. `stated` is whose lines they are, as the user says, `starts` up to where followed
+    files were read before. A followed source that can't be
     read ends nothing: it is one of `failing`, and tried again.
 
     Raises:
         InputError: nothing can be read; or, if sources are followed, one of the paths does not exist or is no log.
     """
 
-    def __init__(self, paths: list[str], host: str, follow: bool, stated: Stated = NOTHING):
+    def __init__(
+        self,
+        paths: list[str],
+        host: str,
+        follow: bool,
+        stated: Stated = NOTHING,
+        starts: Mapping[str, FilePosition] = MappingProxyType({}),
+    ):
+        self._starts = dict(starts)
         self._stated = stated
         self._host = host
         self._follow = follow
@@ -183,6 +194,21 @@ class Sources:
         source = self.named(name)
         return source.read_bytes() if isinstance(source, FileSource) else 0
 
+    def positions(self, first_buffered: Callable[[str], int | None]) -> dict[str, FilePosition] | None:
+        """Up to where each followed file was read, without the lines from the first buffered one of its source on.
+
+        None if one of them is not known any more. A file that was not found yet has the position that it had.
+        """
+        found = {name: position for name, position in self._starts.items() if not _is_removed(Path(name))}
+        for source in self.all():
+            if isinstance(source, FileSource):
+                buffered = first_buffered(source.name)
+                if position := source.position(buffered):
+                    found[source.name] = position
+                elif buffered is not None:
+                    return None
+        return found
+
     def left_out(self) -> list[Path]:
         """The files in the folders that are not read, because they are no logs by their names and first lines."""
         files = (file for folder in self._folders for file in files_in(folder))
@@ -289,7 +315,9 @@ class Sources:
     def _opened(self, file: Path, folder: Path | None) -> Source:
         if file == DEVICE:
             return KmsgSource(self._host, self._follow)
-        return FileSource(file, self._host, self._follow, folder, self._stated, self._open_files)
+        return FileSource(
+            file, self._host, self._follow, folder, self._stated, self._open_files, self._starts.pop(str(file), None)
+        )
 
     def _check_folder(self, folder: Path, files: list[Path]) -> None:
         """Remember that a folder has no log with a line in it."""
@@ -332,6 +360,11 @@ class Sources:
         for path in source.paths():
             self._names_by_path[str(path)] = source.name
             watch.watch(str(path.parent))
+
+
+def _is_removed(file: Path) -> bool:
+    """Whether the file is gone, while its folder is there."""
+    return file.parent.exists() and not os.path.lexists(file)
 
 
 def _may_exist(file: Path) -> bool:

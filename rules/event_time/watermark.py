@@ -57,7 +57,7 @@ class Watermark(msgspec.Struct):
 
     def hold(self, lagging: Collection[str]) -> int:
         """The watermark while these sources have more to read."""
-        slowest_ns = min((self.newest_ns_by_source.get(source, 0) for source in lagging), default=self._newest_ns)
+        slowest_ns = min((self.newest_ns_by_source.get(source, 0) for source in lagging), default=self.newest_ns)
         self.front_ns = max(self.front_ns, slowest_ns)
         return self._raise_to(slowest_ns - self.wait_ns)
 
@@ -66,12 +66,13 @@ class Watermark(msgspec.Struct):
 
         `at_pace`: time advances without new records. Otherwise, as for a recording, it stops at the newest record.
         """
-        self.front_ns = max(self.front_ns, self._newest_ns + (elapsed_ns if at_pace else 0))
+        self.front_ns = max(self.front_ns, self.newest_ns + (elapsed_ns if at_pace else 0))
         beyond_ns = elapsed_ns - self.wait_ns
-        return self._raise_to(self._newest_ns + (beyond_ns if at_pace else min(beyond_ns, 0)))
+        return self._raise_to(self.newest_ns + (beyond_ns if at_pace else min(beyond_ns, 0)))
 
     @property
-    def _newest_ns(self) -> int:
+    def newest_ns(self) -> int:
+        """The newest event time of all sources; 0 without any."""
         return max(self.newest_ns_by_source.values(), default=0)
 
     def _raise_to(self, time_ns: int) -> int:

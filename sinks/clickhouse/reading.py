@@ -11,6 +11,7 @@ from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.text.incident_document import decode_incident
 
 MAX_REVISIONS: Final = 2_000
+MAX_OPEN: Final = 10_000
 
 
 class IncidentFilter(msgspec.Struct, frozen=True):
@@ -77,6 +78,11 @@ def find_incidents(client: Client, selected: IncidentFilter, limit: int, offset:
         {**parameters, "limit": limit, "offset": offset},
     )
     return [_stored(*row) for row in found]
+
+
+def open_incidents(client: Client, writer: str) -> list[Incident]:
+    """The incidents of an installation that are open, at most `MAX_OPEN`."""
+    return find_incidents(client, IncidentFilter(status="open", writer=writer), MAX_OPEN)
 
 
 def condition_of(selected: IncidentFilter) -> tuple[str, dict[str, Any]]:

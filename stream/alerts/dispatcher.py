@@ -86,6 +86,11 @@ class Dispatcher:
                 await self.record_refused(group, UNKNOWN_TARGET)
             self._planner.forget(group)
 
+    def open_incidents(self) -> list[Incident]:
+        """The incidents of the journal that are open."""
+        found = (open_incident.incident for open_incident in self._planner.state.incidents.values())
+        return [incident for incident in found if incident.status == "open"]
+
     def start(self) -> None:
         """Start the target queues."""
         self._tasks = [asyncio.create_task(queue.run(), name=name) for name, queue in self.queues.items()]

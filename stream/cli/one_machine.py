@@ -135,13 +135,15 @@ def run_embedded(
     """Follow sources, or read them once, into the embedded store; return what could not be read then."""
     from epicenter.sinks.clickhouse.dsn import address_of
     from epicenter.stream.local.runner import LocalRunner
+    from epicenter.stream.local.saved_state import StateFile
     from epicenter.stream.rule_tools.trial import proven
 
     rules = proven(settings.rule_packs, settings.topology)
-    sources = Sources(paths, hostname(), follow=not once, stated=stated)
+    state = None if once else StateFile(settings, paths, print_message)
+    sources = Sources(paths, hostname(), not once, stated, state.positions if state else {})
     if not (once or sources.all()):
         print_message(f"no log in {', '.join(paths)} yet: waiting for one")
-    reader = LocalRunner(settings, rules, sources, Announcer(as_json, is_full), print_message)
+    reader = LocalRunner(settings, rules, sources, Announcer(as_json, is_full), print_message, state=state)
     if once:
         with reading(sources) as reader.on_batch:
             run_until_signal(reader.once())

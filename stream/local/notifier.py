@@ -58,6 +58,10 @@ class LocalNotifier:
         await self._dispatcher.open()
         self._dispatcher.start()
 
+    def open_incidents(self) -> list[Incident]:
+        """The open incidents that targets were or will be notified of."""
+        return self._dispatcher.open_incidents()
+
     async def process(self, incidents: Iterable[Incident]) -> None:
         """Send the notifications that these revisions cause, and those that are due."""
         revisions = [(incident, Position("alerts", incident.revision)) for incident in incidents]

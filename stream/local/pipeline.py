@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+import msgspec
+
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.source import Sources, read_to_the_end
 from epicenter.rules.detect.signal import match_of
@@ -16,12 +18,24 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
 from epicenter.stream.scan.block_buffer import BlockBuffer
+from epicenter.stream.scan.line_times import Earlier
 from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 
 
+class PipelineState(msgspec.Struct):
+    """What a pipeline knows after the records that it does not buffer."""
+
+    engine: bytes
+    watermark: Watermark
+    earlier_by_source: dict[str, Earlier]
+
+
 class Pipeline:
-    """Scanner, watermark and engine combined. `dead` counts the records that could not be processed."""
+    """Scanner, watermark and engine combined. `dead` counts the records that could not be processed.
+
+    With `state` it continues after the records that led to it.
+    """
 
     def __init__(
         self,
@@ -31,16 +45,33 @@ class Pipeline:
         rule_budget: RuleBudget | None = None,
         lists_joined: bool = False,
         redactor: Redactor | None = None,
+        state: PipelineState | None = None,
     ):
-        self._scanner = BlockBuffer(BatchScanner(rules, cluster, rule_budget=rule_budget, redactor=redactor))
-        self._engine = Engine(rules, lists_joined=lists_joined)
-        self._watermark = Watermark(lateness_ns)
+        self._batch_scanner = BatchScanner(rules, cluster, rule_budget=rule_budget, redactor=redactor)
+        self._batch_scanner.earlier_by_source = state.earlier_by_source if state else {}
+        self._scanner = BlockBuffer(self._batch_scanner)
+        self._engine = Engine(rules, state.engine if state else None, lists_joined=lists_joined)
+        self._watermark = state.watermark if state else Watermark(lateness_ns)
+        self._watermark.lateness_ns = lateness_ns
         self.dead = 0
 
     def reload(self, rules: RuleSet) -> None:
         """Use these rules from now on; the state of nodes, jobs and incidents stays."""
         self._scanner.reload(rules)
         self._engine.reload(rules)
+
+    def snapshot(self) -> PipelineState:
+        """The state after all records but those that are buffered, from `first_buffered` of their source on."""
+        return PipelineState(self._engine.snapshot(), self._watermark, self._batch_scanner.earlier_by_source)
+
+    def first_buffered(self, source: str) -> int | None:
+        """As `BlockBuffer.first_buffered`."""
+        return self._scanner.first_buffered(source)
+
+    @property
+    def open_ids(self) -> frozenset[str]:
+        """As `Engine.open_ids`."""
+        return self._engine.open_ids
 
     def process(self, batch: Batch, read_ns: int = 0) -> ScanResult:
         """Scan a batch, which was read at `read_ns`, and pass the results to the engine."""
@@ -91,6 +122,20 @@ class Pipeline:
     def job_states(self) -> list[JobState]:
         """As `Engine.job_states`."""
         return self._engine.job_states()
+
+    @property
+    def newest_ns(self) -> int:
+        """The newest event time so far."""
+        return self._watermark.newest_ns
+
+    @property
+    def settled_ns(self) -> int:
+        """As `Engine.watermark_ns`."""
+        return self._engine.watermark_ns
+
+    def settle(self) -> list[Incident]:
+        """As `Engine.settle`. Call `rest` first."""
+        return self._engine.settle()
 
     def flush(self) -> list[Incident]:
         """The input has ended: process everything pending. Call `rest` first."""

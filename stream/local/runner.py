@@ -16,9 +16,11 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.page import Feed, page
 from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.alerts.file import alerts_of
+from epicenter.stream.local.ghost_check import GhostCheck, writer_of
 from epicenter.stream.local.notifier import LocalNotifier
 from epicenter.stream.local.page import metrics_route, page_note, served
 from epicenter.stream.local.pipeline import Pipeline
+from epicenter.stream.local.saved_state import StateFile
 from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.rule_tools.reload import Reloader, running
@@ -36,7 +38,8 @@ Result = TypeVar("Result")
 class LocalRunner:
     """Follows sources, or reads them once, and keeps store and page up to date.
 
-    `on_page` gets the address of the page once it is served. `on_batch` gets each batch that is read.
+    `on_page` gets the address of the page once it is served. `on_batch` gets each batch that is read. With `state`, a
+    run that follows continues where the last one was.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class LocalRunner:
         show: Show,
         report: Callable[[str], None],
         on_page: Callable[[str], None] | None = None,
+        state: StateFile | None = None,
     ):
         self._settings = settings
         self._rules = rules
@@ -55,7 +59,9 @@ class LocalRunner:
         self._report = report
         self._on_page = on_page
         self.on_batch: Callable[[Batch], None] = lambda batch: None
-        self._store = Store(settings.store_dsn)
+        self._state = state
+        self._has_changes = False
+        self._store = Store(settings.store_dsn, writer=writer_of(settings))
         self._writer = LocalStoreWriter(self._store, rules, report)
         self._pipeline = Pipeline(
             rules,
@@ -64,7 +70,9 @@ class LocalRunner:
             self._writer.rule_budget,
             lists_joined=True,
             redactor=redactor_of(settings),
+            state=state.pipeline if state else None,
         )
+        self._ghosts = GhostCheck(settings, self._store, self._pipeline)
         self._alerts = alerts_of(settings)
         self._notifier: LocalNotifier | None = None
         self._is_read = False
@@ -110,6 +118,8 @@ class LocalRunner:
                     await self._write(self._pipeline.overdue(now_ns))
                     await self._writer.write_metrics()
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
+                    await self._publish(await self._ghosts.ended(lagging, self._notified()))
+                    await self._save_when_due(bool(lagging))
                     rounds += 1
                     if rounds % ROUNDS_BETWEEN_SCANS == 0:
                         self._sources.open_new_files()
@@ -120,7 +130,7 @@ class LocalRunner:
                 self._sources.open_new_files()
                 while await self._round(self._sources.all()) and to_the_end:
                     pass
-                await self._finish()
+                await (self._finish() if to_the_end else self._interrupt())
                 if afterwards:
                     await afterwards()
         finally:
@@ -166,6 +176,27 @@ class LocalRunner:
     async def _finish(self) -> None:
         await self._write(self._pipeline.rest())
         await self._publish(self._pipeline.flush())
+
+    async def _interrupt(self) -> None:
+        """The next run continues here; what waits for late lines is published now as far as it is known."""
+        await self._save()
+        await self._write(self._pipeline.rest())
+        await self._publish(self._pipeline.settle())
+
+    async def _save_when_due(self, has_lines: bool) -> None:
+        self._has_changes |= has_lines
+        if self._state and self._state.is_due(self._has_changes):
+            await self._save()
+
+    async def _save(self) -> None:
+        """Save the state after everything that led to it was stored, and the notifications of it are planned."""
+        positions = self._sources.positions(self._pipeline.first_buffered)
+        if self._state and positions is not None:
+            await asyncio.to_thread(self._state.save, self._pipeline.snapshot(), positions)
+            self._has_changes = False
+
+    def _notified(self) -> list[Incident]:
+        return self._notifier.open_incidents() if self._notifier else []
 
     async def _publish(self, incidents: list[Incident]) -> None:
         written = await self._writer.write_outcome(self._pipeline, incidents, self._rules)

@@ -76,8 +76,8 @@ class ScanResult:
 class BatchScanner:
     """Scans batches of one cluster; they may be cut anywhere.
 
-    Rules see the whole line; a `redactor` removes secrets from their matches. State between batches: for a recorded
-    source the newest line that states a time, and which writers were alive. `may_be_pasted`: lines may have passed
+    Rules see the whole line; a `redactor` removes secrets from their matches. State between batches: the times of each
+    source so far (`earlier_by_source`), and which writers were alive. `may_be_pasted`: lines may have passed
     through a ticket or an export, which takes longer to read. `finds_liveness`: who was alive when is asked for.
     """
 
@@ -99,7 +99,7 @@ class BatchScanner:
         self._cluster = cluster
         self._keep_all = keep_all
         self.reload(rules, scanner)
-        self._earlier_by_source: dict[str, Earlier] = {}
+        self.earlier_by_source: dict[str, Earlier] = {}
         self._liveness = Liveness()
         self._reported_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
@@ -125,7 +125,7 @@ class BatchScanner:
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
         lines = BatchLines(validated, self._cluster, invalid)
-        times = LineTimes(lines, self._earlier_by_source.get(batch.source, Earlier()))
+        times = LineTimes(lines, self.earlier_by_source.get(batch.source, Earlier()))
         hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
         if self._may_be_pasted and batch.is_text:
             self._join_wrapped(times, hits_by_record)
@@ -134,7 +134,7 @@ class BatchScanner:
             if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault
         with_hits = [record for number, record in sorted(hits_by_record.items()) if number < end]
-        self._earlier_by_source[batch.source] = times.earlier_than(end, _last_own_time(with_hits))
+        self.earlier_by_source[batch.source] = times.earlier_than(end, _last_own_time(with_hits))
         invalid = {number: fault for number, fault in invalid.items() if number < end}
         scanned, heartbeats = self._scanned(times, end, with_hits, invalid)
         if self._finds_liveness:

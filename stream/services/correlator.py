@@ -20,12 +20,12 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
+from epicenter.rules.correlate.unconfirmed import WHY
 from epicenter.rules.errors import PipelineError, RecordError, RejectedError, TransientError
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.rules.report.unconfirmed import WHY
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.clients import make_admin, make_producer
 from epicenter.stream.kafka.fault_log import KafkaFault
@@ -36,6 +36,7 @@ from epicenter.stream.kafka.raw_topic import described
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.shutdown import SHUTDOWN
+from epicenter.stream.process.snapshot_interval import snapshot_interval_s
 from epicenter.stream.services.partition import PartitionCorrelator
 from epicenter.stream.services.recorded import RecordedIncidents
 from epicenter.stream.services.snapshots import Snapshots
@@ -48,12 +49,7 @@ MESSAGES_A_FETCH: Final = 100
 STOP_WITHIN_S: Final = 5.0
 NEXT_OWNER_REREADS: Final = "the next owner reads the newest messages again"
 LEAVE_WITHIN_S: Final = 1.0
-SMALL_SHARE: Final = 10
-"""Snapshots take at most a tenth of the time."""
-
 CONFIRM_AGAIN_AFTER_S: Final = 10.0
-IDLE_TIMES: Final = 12
-"""The interval is this many times longer while only time has advanced since the last snapshot."""
 
 
 class Outgoing(NamedTuple):
@@ -78,7 +74,7 @@ class Owned:
 
     def is_due(self, every_s: float) -> bool:
         """Whether it is time for the next snapshot."""
-        wait_s = max(every_s, SMALL_SHARE * self.snapshot_took_s) * (1 if self.has_changes else IDLE_TIMES)
+        wait_s = snapshot_interval_s(every_s, self.snapshot_took_s, self.has_changes)
         return self.correlator.offset > self.snapshot_offset and monotonic() - self.snapshot_s >= wait_s
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from epicenter.rules.correlate.unconfirmed import unconfirmed
 from epicenter.rules.detect.signal import match_of
 from epicenter.rules.engine import Engine
 from epicenter.rules.event_time.watermark import Watermark
@@ -16,7 +17,6 @@ from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.open_incidents import Kind, OpenIncidents
-from epicenter.rules.report.unconfirmed import unconfirmed
 from epicenter.stream.kafka.messages import Message, Part, ProgressTick, ScanMessage, StoreMessage
 
 
@@ -25,8 +25,8 @@ class Snapshot(msgspec.Struct):
 
     `unconfirmed` holds, for each raw partition, (end of a batch, its newest event time) of batches that no tick has
     confirmed yet. `idle_ns` is how long the raw topic has ended at `idle_ends`; of it the newest tick reported
-    `reported_ns`. `confirms_from` is set while incidents may be recorded as open that this state does not know: all
-    that the lines confirm is known once everything before this offset was processed and the raw topic read to its end.
+    `reported_ns`. `confirms_from` is set while incidents may be recorded as open that this state does not know: what
+    the lines confirm is known once everything up to this offset was processed and the raw topic read to its end.
     """
 
     engine: bytes = b""
@@ -52,7 +52,7 @@ class PartitionCorrelator:
         self.engine = Engine(rules, self._state.engine or None, lists_joined=True)
         self._state.engine = b""
         self._opened: list[Kind] = []
-        self._is_read_to_the_end = False
+        self._confirms_at_ns: int | None = None
 
     def reload(self, rules: RuleSet) -> None:
         """Use these rules from now on."""
@@ -79,12 +79,11 @@ class PartitionCorrelator:
     @property
     def can_confirm(self) -> bool:
         """Whether an earlier state was lost, and by now all incidents are known that the lines confirm."""
-        confirms_from = self._state.confirms_from
-        return confirms_from is not None and self.offset >= confirms_from and self._is_read_to_the_end
+        return self._confirms_at_ns is not None and self.engine.watermark_ns >= self._confirms_at_ns
 
     def confirm(self, recorded: Iterable[Incident], time_ns: int) -> list[Incident]:
         """The ends of the incidents that are recorded as open, and that no line confirms."""
-        self._state.confirms_from = None
+        self._state.confirms_from = self._confirms_at_ns = None
         return unconfirmed(recorded, self.engine.open_ids, time_ns)
 
     def process(self, offset: int, message: Message) -> list[Incident]:
@@ -93,7 +92,8 @@ class PartitionCorrelator:
             return []
         self._state.offset = offset
         if isinstance(message, ProgressTick):
-            self._is_read_to_the_end = not message.lagging
+            if not message.lagging:
+                self._note_end()
             changed = self.engine.advance(self._watermark_at(message))
             self._opened += self._state.open_incidents.update(changed)
             return changed
@@ -129,6 +129,12 @@ class PartitionCorrelator:
     def snapshot(self) -> bytes:
         """The state as bytes."""
         return msgspec.msgpack.encode(msgspec.structs.replace(self._state, engine=self.engine.snapshot()))
+
+    def _note_end(self) -> None:
+        """The raw topic is read to its end: incidents can be confirmed once event time passes its newest record."""
+        confirms_from = self._state.confirms_from
+        if confirms_from is not None and self.offset >= confirms_from and self._confirms_at_ns is None:
+            self._confirms_at_ns = self._state.watermark.newest_ns
 
     def _watermark_at(self, tick: ProgressTick) -> int:
         """Count each partition only up to the offset of the tick, however much arrived since."""

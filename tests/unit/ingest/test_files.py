@@ -12,6 +12,7 @@ import pytest
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.files import READ_BYTES, FileSource
+from epicenter.ingest.collect.growing_file import FilePosition
 from epicenter.ingest.collect.lines import MAX_LINE_BYTES
 from epicenter.ingest.collect.listing import log_files
 from epicenter.ingest.collect.rotation import unrotated
@@ -458,3 +459,60 @@ def test_a_named_file_that_is_no_log_can_not_be_followed(tmp_path: Path) -> None
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"a\n"))
     with pytest.raises(InputError, match=r"a\.log\.gz: packed with gzip, so it can't grow: read it with --once"):
         Sources([str(tmp_path / "a.log.gz")], "", follow=True)
+
+
+def lines_read(source: FileSource) -> list[tuple[int, bytes]]:
+    return lines(source.read(START_NS))
+
+
+def resumed(path: Path, start: FilePosition | None) -> FileSource:
+    return FileSource(path, "n1", follow=True, start=start)
+
+
+def test_a_restarted_source_continues_where_the_last_one_was(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"one\ntwo\nthr")
+    first = resumed(log, None)
+    assert lines_read(first) == [(1, b"one"), (2, b"two")]
+    with log.open("ab") as file:
+        file.write(b"ee\nfour\n")
+    assert lines_read(resumed(log, first.position())) == [(3, b"three"), (4, b"four")]
+
+
+def test_a_restarted_source_reads_the_rest_of_a_file_that_was_rotated_meanwhile(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"one\ntwo\n")
+    first = resumed(log, None)
+    assert len(lines_read(first)) == 2
+    with log.open("ab") as file:
+        file.write(b"three\n")
+    log.rename(tmp_path / "a.log.1")
+    log.write_bytes(b"four\n")
+    second = resumed(log, first.position())
+    assert [lines_read(second), lines_read(second), lines_read(second)] == [[(3, b"three")], [(1, b"four")], []]
+
+
+def test_a_restarted_source_begins_before_the_first_buffered_line(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"one\ntwo\n")
+    first = resumed(log, None)
+    assert len(lines_read(first)) == 2
+    with log.open("ab") as file:
+        file.write(b"three\nfour\nfive\n")
+    assert len(lines_read(first)) == 3
+    assert [number for number, _ in lines_read(resumed(log, first.position(first_buffered=4)))] == [4, 5]
+    assert [number for number, _ in lines_read(resumed(log, first.position(first_buffered=2)))] == [2, 3, 4, 5]
+    assert lines_read(resumed(log, first.position())) == []
+    assert first.position(first_buffered=2) is None, "its position was given up with the newest one"
+
+
+def test_a_restarted_source_begins_before_a_line_that_was_buffered_at_a_rotation(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"one\ntwo\n")
+    first = resumed(log, None)
+    assert len(lines_read(first)) == 2
+    log.rename(tmp_path / "a.log.1")
+    log.write_bytes(b"three\n")
+    assert lines_read(first) == [(1, b"three")]
+    second = resumed(log, first.position(first_buffered=2))
+    assert [lines_read(second), lines_read(second)] == [[(2, b"two")], [(1, b"three")]]

@@ -234,18 +234,18 @@ def test_the_state_of_each_job_goes_to_the_store_once() -> None:
     assert partition.for_store().job_states == ()
 
 
-def test_after_lost_state_incidents_are_confirmed_once_all_lines_are_read() -> None:
-    before = correlator()
-    (known,) = processed(before, FOUND_0, tick((2, 0), elapsed_s=1))
+def test_after_lost_state_incidents_are_confirmed_once_event_time_has_passed_all_lines() -> None:
+    (known,) = processed(correlator(), FOUND_0, tick((2, 0), elapsed_s=1))
     unknown = msgspec.structs.replace(known, incident_id="lost")
     partition = correlator()
     partition.lose_state(confirms_from=1)
     processed(partition, tick((0, 0)))
     assert not partition.can_confirm, "messages are left from before"
-    processed(partition, FOUND_0, tick((2, 0), lagging=("raw/1",), elapsed_s=1))
+    processed(partition, FOUND_0, tick((2, 0), lagging=("raw/1",)))
     assert not partition.can_confirm, "raw records are left"
+    processed(partition, tick((2, 0)))
+    assert not partition.can_confirm, "the newest line waits for late ones"
     processed(partition, tick((2, 0), elapsed_s=1))
-    assert correlator(partition.snapshot()).can_confirm is False
     assert partition.can_confirm
     assert [incident.incident_id for incident in partition.confirm([known, unknown], at(700))] == ["lost"]
     assert not partition.can_confirm
@@ -254,7 +254,7 @@ def test_after_lost_state_incidents_are_confirmed_once_all_lines_are_read() -> N
 def test_a_restart_before_incidents_were_confirmed_confirms_them() -> None:
     partition = correlator()
     partition.lose_state(confirms_from=0)
-    processed(partition, tick((0, 0)))
+    processed(partition, FOUND_0)
     restarted = correlator(partition.snapshot())
-    processed(restarted, tick((0, 0)))
+    processed(restarted, tick((2, 0), elapsed_s=1))
     assert restarted.can_confirm

@@ -14,13 +14,14 @@ WHY: Final = "epicenter lost the state that it was part of, and no line confirms
 
 
 def unconfirmed(recorded: Iterable[Incident], known: Collection[str], time_ns: int) -> list[Incident]:
-    """The next revision of each open incident whose id is not `known`: it ends, with that reason, each id once."""
-    lost = {incident.incident_id: incident for incident in recorded if _is_open(incident)}
-    return [_ended(incident, time_ns) for name, incident in sorted(lost.items()) if name not in known]
+    """The ends, with that reason, of the incidents that are open in their newest revision and not `known`, by id."""
+    newest = {incident.incident_id: incident for incident in sorted(recorded, key=_revision)}
+    lost = [incident for name, incident in sorted(newest.items()) if name not in known]
+    return [_ended(incident, time_ns) for incident in lost if incident.status == "open" and not incident.merged_into]
 
 
-def _is_open(incident: Incident) -> bool:
-    return incident.status == "open" and not incident.merged_into
+def _revision(incident: Incident) -> int:
+    return incident.revision
 
 
 def _ended(incident: Incident, time_ns: int) -> Incident:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from epicenter.rules.correlate.unconfirmed import WHY, unconfirmed
 from epicenter.rules.model.incident import Resolution
 from epicenter.rules.model.times import iso_from_ns
-from epicenter.rules.report.unconfirmed import WHY, unconfirmed
 from tests.support.logs import at
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
@@ -30,4 +30,9 @@ def test_known_ended_and_merged_incidents_stay() -> None:
 
 
 def test_an_incident_that_store_and_journal_record_ends_once() -> None:
-    assert len(unconfirmed([OPEN, OPEN], known=(), time_ns=at(700))) == 1
+    older = replace(OPEN, revision=3)
+    assert [ended.revision for ended in unconfirmed([older, OPEN, older], known=(), time_ns=at(700))] == [5]
+
+
+def test_an_incident_whose_newest_revision_has_ended_stays() -> None:
+    assert unconfirmed([replace(OPEN, revision=5, status="resolved"), OPEN], known=(), time_ns=at(700)) == []
