@@ -35,7 +35,7 @@ def main() -> None:
             before_s, start_s = cpu_s(pid), monotonic()
             sleep(MEASURED_S)
             share = (cpu_s(pid) - before_s) / (monotonic() - start_s)
-            opened = len(os.listdir(f"/proc/{pid}/fd"))
+            opened = len(list(Path(f"/proc/{pid}/fd").iterdir()))
             print(f"{files:,} files, {OPEN_FILES:,} may be open: {share:.1%} of a core while idle, ", end="")
             print(f"{opened} open files, {resident_mb(pid):.0f} MB")
 

@@ -47,7 +47,7 @@ class LiveArrival:
             self._sources = Sources([str(self._folder)], host="", follow=True)
         self._sources.open_new_files()
         for source in self._sources.all():
-            while batch := source.read(self._now_ns):
+            while batch := self._sources.read(source, self._now_ns):
                 self._newest_read_ns = self._now_ns
                 self._pipeline.process(batch, self._now_ns)
         self._pipeline.overdue(self._now_ns)

@@ -70,6 +70,7 @@ from epicenter.rules.placement.completion import completed, is_named_by_slurm
 from epicenter.rules.placement.host_names import MAX_KEPT_NAMES, HostNames, is_address
 from epicenter.rules.quiet import QuietHeartbeats
 from epicenter.rules.report.changes import ChangedIncidents
+from epicenter.rules.report.context import is_about
 from epicenter.rules.unnamed.memory import UnnamedMemory
 
 KILLED_TASKS: Final = ("slurm.task_killed",)
@@ -81,7 +82,7 @@ CONTROLLERS: Final = ("scheduler",)
 MAX_KEPT_WINDOWED: Final = 10_000
 
 
-Named = TypeVar("Named", bound=Signal | RankPlacement | Heartbeat)
+Named = TypeVar("Named", bound=Signal | RankPlacement | Heartbeat | Gap)
 
 
 class Counts(msgspec.Struct):
@@ -140,6 +141,7 @@ class Engine:
         self._quiet_until_ns = END_NS
         self._windowed: deque[Signal] = deque(maxlen=MAX_KEPT_WINDOWED)
         self._joined: list[Joined] = []
+        self._unread: list[Gap] = []
         self._newest_verdict = next(reversed(self._state.liveness.verdicts), None)
         self._has_times = is_known(self._state.watermark_ns)
         self._of_untimed: list[Incident] = []
@@ -350,11 +352,21 @@ class Engine:
         return joined
 
     def gaps(self) -> list[Gap]:
-        """The evidence gaps that verdicts showed since the last call; if there were very many, the newest."""
+        """The evidence gaps since the last call, of verdicts and of logs; if there were very many, the newest."""
         verdicts = self._state.liveness.verdicts
         new = list(takewhile(lambda verdict: verdict is not self._newest_verdict, reversed(verdicts)))
         self._newest_verdict = next(reversed(verdicts), None)
-        return [gap for verdict in reversed(new) if (gap := gap_of(verdict))]
+        unread, self._unread = self._unread, []
+        return [*unread, *(gap for verdict in reversed(new) if (gap := gap_of(verdict)))]
+
+    def record_unread(self, gap: Gap, is_closed: bool = False) -> None:
+        """Record a gap in a log that can't be read; `is_closed`: its lines were read later."""
+        gap = self._with_host(gap)
+        self._unread.append(gap)
+        self._state.liveness.record_unread(gap, is_closed)
+        correlator = self._state.lifecycle.correlator
+        affected = [incident for incident in correlator.open.values() if is_about(gap, incident, correlator.placement)]
+        self._mark_changed(affected)
 
     def job_states(self) -> list[JobState]:
         """The newest state of each job that was checked or changed since the last call."""

@@ -49,6 +49,18 @@ class Metrics:
     _failures = Row(
         Counter, "epicenter_store_failures_total", "Counts the failed writes to the store, by kind of failure.", "kind"
     )
+    _sources = Row(Gauge, "epicenter_sources", "Shows how many files and other sources `run` follows.")
+    _sources_failing = Row(
+        Gauge, "epicenter_sources_failing", "Shows how many followed sources and folders can't be read now."
+    )
+    _source_failures = Row(
+        Counter, "epicenter_source_failures_total", "Counts how often a followed source or folder began to fail."
+    )
+    _source_lost = Row(
+        Counter,
+        "epicenter_source_lost_bytes_total",
+        "Counts the bytes of followed files removed before they were read.",
+    )
     _record_age = Row(
         Gauge,
         "epicenter_record_age_seconds",
@@ -218,6 +230,19 @@ class Metrics:
     def record_newest_age(self, source: str, age_s: float) -> None:
         """Set the age of the newest record when it was read."""
         self._record_age.labels(source).set(age_s)
+
+    def record_sources(self, followed: int, failing: int) -> None:
+        """Set how many sources are followed, and how many can't be read now."""
+        self._sources.set(followed)
+        self._sources_failing.set(failing)
+
+    def record_source_failure(self) -> None:
+        """Count a source that began to fail."""
+        self._source_failures.inc()
+
+    def record_source_loss(self, lost_bytes: int) -> None:
+        """Count what was removed before it was read."""
+        self._source_lost.inc(lost_bytes)
 
     def record_stored(self, rows: Mapping[str, int]) -> None:
         """Count rows written to the store."""

@@ -93,7 +93,7 @@ async def _ship_round(producer: RawProducer, folder: Path, write: Write) -> None
     while not is_last:
         is_last = writer.done()
         sources.open_new_files()
-        read = ((source, source.read(time_ns())) for source in sources.all())
+        read = ((source, sources.read(source, time_ns())) for source in sources.all())
         await producer.send((Path(source.name).parent.name.encode(), batch) for source, batch in read if batch)
         await asyncio.sleep(0.05)
     sources.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,14 +13,15 @@ import msgspec
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
-from epicenter.ingest.collect.growing_file import MARK_BYTES, FilePosition, GrowingFile
+from epicenter.ingest.collect.growing_file import MARK_BYTES, GrowingFile
 from epicenter.ingest.collect.lines import LineCutter, Lines
 from epicenter.ingest.collect.open_files import OpenFiles
+from epicenter.ingest.collect.positions import FilePosition, Positions
 from epicenter.ingest.parse.envelope import stated_cluster
 from epicenter.ingest.provenance.clocks import Clock, clock_of
 from epicenter.ingest.provenance.day_first import day_first
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, text_of, text_of_ends, with_first_lines
-from epicenter.ingest.provenance.log_file import is_converted, open_log, read_bytes, read_fault
+from epicenter.ingest.provenance.log_file import is_converted, open_log, read_bytes, read_fault, utf8_text
 from epicenter.ingest.provenance.namesakes import Uptime, uptimes
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.ingest.provenance.stated import NOTHING, Stated
@@ -31,7 +31,6 @@ from epicenter.rules.model.times import NS_PER_S
 
 READ_BYTES: Final = 4 << 20
 ROTATES_WITHIN_NS: Final = 10 * NS_PER_S
-MAX_POSITIONS: Final = 256
 MAX_INSPECTED: Final = 3
 """So many first lines are read for the name of a cluster."""
 
@@ -70,7 +69,7 @@ class FileSource:
         open_files: OpenFiles | None = None,
         start: FilePosition | None = None,
     ):
-        self.name = stated.shown(str(path))
+        self.name = stated.shown(utf8_text(str(path)))
         self.has_ended = False
         self.fault = ""
         self._path = path
@@ -78,13 +77,13 @@ class FileSource:
         self._follow = follow
         self._is_recording = not (host or follow)
         self._cutter = LineCutter(lines_before=start.lines if start and start.offset_bytes else None)
-        self._positions = deque([start] if start else (), MAX_POSITIONS)
-        self._first_line = start.lines + start.skipped_lines + 1 if start else 1
+        self._positions = Positions(start)
+        self._first_line = start.first_line if start else 1
         self._stated = stated
         self.cluster_beside = ""
         self.day_first_beside: bool | None = None
         self.zone = stated.zone
-        by_path = origin_of(path, root or path, stated.log_names)
+        by_path = origin_of(Path(utf8_text(str(path))), Path(utf8_text(str(root or path))), stated.log_names)
         self.by_path = msgspec.structs.replace(by_path, log=self.name)
         self._origin, self._inspected_bytes = self.by_path, -1
         self._is_named = root is None
@@ -125,20 +124,14 @@ class FileSource:
         """Its path, and that of the file that it leads to now."""
         return {self._path, Path(os.path.realpath(self._path))}
 
-    def position(self, first_buffered: int | None = None) -> FilePosition | None:
-        """Up to where a followed file was read, for a later start; only up to its first buffered line, if there is one.
+    def position(self, first_buffered: int | None) -> FilePosition | None:
+        """Up to where a followed file was read; with a first buffered line, up to before that.
 
-        None before its first line, and where the position of a buffered line is not known any more.
+        None before the file was found, and where the position of a buffered line was given up.
         """
-        if first_buffered is None:
-            while len(self._positions) > 1:
-                self._positions.popleft()
-            return self._positions[0] if self._positions else None
-        of_oldest = [known for known in self._positions if known.inode == self._positions[0].inode]
-        before = [known for known in of_oldest if known.lines < first_buffered]
-        if not before:
-            return None
-        return msgspec.structs.replace(before[-1], skipped_lines=first_buffered - 1 - before[-1].lines)
+        if first_buffered is not None:
+            return self._positions.before(first_buffered)
+        return self._positions.newest() or (FilePosition(self._growing.inode) if self._growing.inode else None)
 
     @property
     def origin(self) -> Origin:
@@ -278,14 +271,12 @@ class FileSource:
         return chunk
 
     def _followed_lines(self, now_ns: int) -> Lines:
-        chunk = self._growing.read(READ_BYTES)
-        if not chunk and self._growing.turn_to_next():
+        while not (chunk := self._growing.read(READ_BYTES)) and self._growing.turn_to_next():
             last, self._cutter = self._cutter.end(), LineCutter()
             self._inspected_bytes, self._first_line = -1, 1
             self._positions.append(FilePosition(self._growing.inode))
             if last.numbers:
                 return last
-            chunk = self._growing.read(READ_BYTES)
         if not chunk:
             self._check_missing(now_ns)
             return Lines((), [])

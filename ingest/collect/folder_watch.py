@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from epicenter.ingest.collect.mounts import is_local
+
 if sys.platform == "linux":
     from inotify_simple import INotify, flags
 
@@ -26,15 +28,15 @@ class Changes(NamedTuple):
 
 
 class FolderWatch:
-    """Watches folders as far as the kernel lets it: files in the others are found by looking at them.
+    """Watches folders as far as the kernel lets it: news of files in the others is found by looking at them.
 
-    It sees no writes of other machines to a shared file system. `fault` is why folders are not watched, in a sentence.
+    `fault` is why folders are not watched, in a sentence.
     """
 
     def __init__(self) -> None:
         self.fault = ""
         self._paths: dict[int, set[str]] = {}
-        self._watched: set[str] = set()
+        self._watched: dict[str, bool] = {}
         self._inotify: INotify | None = None
         if sys.platform != "linux":
             return
@@ -48,17 +50,20 @@ class FolderWatch:
         """Whether each folder is watched that could be."""
         return self._inotify is not None and not self.fault
 
-    def watch(self, folder: str) -> None:
-        """Watch a folder, without those below it."""
-        if self._inotify is None or folder in self._watched:
-            return
+    def watch(self, folder: str) -> bool:
+        """Watch a folder, without those below it; whether all changes of its files will be reported."""
+        if folder in self._watched:
+            return self._watched[folder]
+        if self._inotify is None:
+            return False
         try:
             number = self._inotify.add_watch(folder, _WATCHED)
         except OSError as error:
             self.fault = _limit_fault("max_user_watches") if error.errno == errno.ENOSPC else self.fault
-            return
-        self._watched.add(folder)
+            return False
+        self._watched[folder] = is_local(folder)
         self._paths.setdefault(number, set()).add(folder)
+        return self._watched[folder]
 
     def changes(self) -> Changes:
         """What changed since the last call, without waiting."""
@@ -84,7 +89,8 @@ class FolderWatch:
     def _forget(self, number: int) -> None:
         """The folder is gone or has another path: its path is watched again when it is listed."""
         if (paths := self._paths.pop(number, None)) is not None and self._inotify is not None:
-            self._watched -= paths
+            for path in paths:
+                self._watched.pop(path, None)
             with suppress(OSError):
                 self._inotify.rm_watch(number)
 

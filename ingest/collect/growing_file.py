@@ -10,27 +10,13 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Final, NamedTuple
 
-import msgspec
-
 from epicenter.ingest.collect.open_files import OpenFiles
+from epicenter.ingest.collect.positions import FilePosition
 from epicenter.ingest.collect.rotation import newer_than, path_of
 from epicenter.ingest.provenance.log_file import HEAD_BYTES, growing_fault_of
 from epicenter.rules.errors import InputError
 
 MARK_BYTES: Final = 64
-
-
-class FilePosition(msgspec.Struct, frozen=True):
-    """Up to where a file was read: the end of a line, with so many `lines` before it, or after `skipped_lines` more.
-
-    `mark` are the bytes just before, by which the file is known again: the number of a removed file may be used again.
-    """
-
-    inode: int
-    offset_bytes: int = 0
-    lines: int = 0
-    mark: bytes = b""
-    skipped_lines: int = 0
 
 
 class _Seen(NamedTuple):
@@ -63,6 +49,7 @@ class GrowingFile:
         self._seen: _Seen | None = None
         self._searched: _Seen | None = _NEVER
         self._is_resumed = start is not None
+        self._has_other_content = False
         self.found_bytes = 0
         self.lost_bytes = 0
 
@@ -94,6 +81,8 @@ class GrowingFile:
             if not self._is_current:
                 return b""
             raise InputError(f"{self._path}: {fault}")
+        if self._is_rewritten(descriptor):
+            return b""
         chunk = os.pread(descriptor, max_bytes, self.offset_bytes)
         self.offset_bytes += len(chunk)
         self._size_bytes = max(self._size_bytes, self.offset_bytes)
@@ -106,7 +95,7 @@ class GrowingFile:
             OSError: it can't be read.
             InputError: it is no log that can grow.
         """
-        if self._seen is None or (self._is_current and self._seen.size_bytes >= self.offset_bytes):
+        if self._seen is None or (self._is_current and not self._was_cut):
             return False
         newer = [] if self._is_current else newer_than(self._place, self._inode)
         now_at = Path(os.path.realpath(self._path))
@@ -141,6 +130,17 @@ class GrowingFile:
     def _is_current(self) -> bool:
         """Whether its path still leads to the file that is read."""
         return self._seen is not None and self._seen.inode == self._inode and S_ISREG(self._seen.mode)
+
+    @property
+    def _was_cut(self) -> bool:
+        """Whether the file was emptied after it was read, and perhaps written anew."""
+        return self._seen is not None and (self._seen.size_bytes < self.offset_bytes or self._has_other_content)
+
+    def _is_rewritten(self, descriptor: int) -> bool:
+        """Whether other bytes are by now where those were that were read last, though the file did not get shorter."""
+        mark, end_bytes = self._checked.mark, self._checked.offset_bytes
+        self._has_other_content = os.pread(descriptor, len(mark), end_bytes - len(mark)) != mark
+        return self._has_other_content
 
     def _look(self) -> None:
         try:
@@ -178,7 +178,7 @@ class GrowingFile:
             self._place = Path(os.path.realpath(path))
         self._is_begun, self._inode, self.offset_bytes = True, status.st_ino, 0
         self.found_bytes = self._size_bytes = status.st_size
-        self._checked, self._searched = FilePosition(status.st_ino), _NEVER
+        self._checked, self._searched, self._has_other_content = FilePosition(status.st_ino), _NEVER, False
         return True
 
     def _opened(self, path: Path) -> int:

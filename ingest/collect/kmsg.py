@@ -13,9 +13,11 @@ from typing import Final
 import orjson
 
 from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.positions import KmsgPosition
 from epicenter.rules.model.times import NS_PER_S
 
 DEVICE: Final = Path("/dev/kmsg")
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _RECORD_BYTES: Final = 8192
 _RECORDS_A_BATCH: Final = 10_000
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
@@ -24,18 +26,21 @@ _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 class KmsgSource:
     """Records of the ring buffer as JSON envelopes, with wall-clock time computed from the time since boot.
 
-    The kernel overwrites what is not read in time. A record in place of the first lost one reports that.
+    The kernel overwrites what is not read in time. A record in place of the first lost one reports that. After an
+    error the next read opens the device again, and continues after the last record; so does a `start` of this boot.
     """
 
-    def __init__(self, host: str, follow: bool, device: Path = DEVICE):
+    def __init__(self, host: str, follow: bool, device: Path = DEVICE, start: KmsgPosition | None = None):
         self.name = str(device)
         self.has_ended = False
         self.fault = ""
         self._host = host
         self._follow = follow
-        self._descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
+        self._device = device
+        self._descriptor: int | None = None
         self._boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        self._next_number: int | None = None
+        self._boot_id = boot_id()
+        self._next_number = start.next_number if start and start.boot_id == self._boot_id else None
 
     @staticmethod
     def is_readable() -> bool:
@@ -43,7 +48,11 @@ class KmsgSource:
         return os.access(DEVICE, os.R_OK)
 
     def read(self, now_ns: int) -> Batch | None:
-        """The records that have come, numbered by the kernel."""
+        """The records that have come, numbered by the kernel.
+
+        Raises:
+            OSError: the device can't be read now.
+        """
         records = [record for raw in self._raw_records() for record in self._read(raw)]
         self.has_ended = not records and not self._follow
         if not records:
@@ -51,15 +60,24 @@ class KmsgSource:
         offsets, values = zip(*records, strict=True)
         return Batch(self.name, values, [self._host.encode()] * len(values), [now_ns] * len(values), offsets)
 
+    def position(self, first_buffered: int | None) -> KmsgPosition | None:
+        """The number of the next record, or of the first buffered one; None before the first."""
+        number = self._next_number if first_buffered is None else first_buffered
+        return None if number is None else KmsgPosition(self._boot_id, number)
+
     def close(self) -> None:
         """Close the device."""
-        os.close(self._descriptor)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def _read(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
         found = envelope(raw, self._host, self._boot_ns)
         if found is None:
             return
         number, expected = found[0], self._next_number
+        if expected is not None and number < expected:
+            return
         if expected is not None and number > expected:
             time_us = raw.split(b",", 3)[2].decode()
             text = f"{self.name}: {number - expected} messages were overwritten before they were read"
@@ -70,6 +88,8 @@ class KmsgSource:
 
     def _raw_records(self) -> list[bytes]:
         records: list[bytes] = []
+        if self._descriptor is None:
+            self._descriptor = os.open(self._device, os.O_RDONLY | os.O_NONBLOCK)
         while len(records) < _RECORDS_A_BATCH:
             try:
                 record = os.read(self._descriptor, _RECORD_BYTES)
@@ -78,11 +98,22 @@ class KmsgSource:
                     continue  # overwritten: the next record's number tells how many
                 if error.errno in (errno.EAGAIN, errno.EINVAL):
                     break
+                self.close()
+                if records:
+                    break
                 raise
             if not record:
                 break
             records.append(record)
         return records
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; empty where it has none."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 def envelope(record: bytes, host: str, boot_ns: int) -> tuple[int, bytes] | None:

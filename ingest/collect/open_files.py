@@ -23,9 +23,6 @@ class OpenFiles:
         self._most = most or _most_open()
         self._descriptors: OrderedDict[object, int] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._descriptors)
-
     def of(self, owner: object) -> int | None:
         """The owner's descriptor; None if it has none or it was closed meanwhile."""
         descriptor = self._descriptors.get(owner)

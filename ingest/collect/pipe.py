@@ -32,6 +32,7 @@ class PipeSource:
         name: str = "stdin",
         is_recording: bool = False,
         stated: Stated = NOTHING,
+        lines_before: int | None = None,
     ):
         self.name = name
         self.has_ended = False
@@ -41,7 +42,7 @@ class PipeSource:
         self._is_recording = is_recording
         self._zone = stated.zone
         self._origin = stated.over(Origin(job=OF_A_LOG + name, log=name))
-        self._cutter = LineCutter()
+        self._cutter = LineCutter(lines_before=lines_before)
 
     def read(self, now_ns: int) -> Batch | None:
         """The lines that have come, numbered from 1."""
@@ -60,6 +61,14 @@ class PipeSource:
             is_recording=self._is_recording,
             zone=self._zone,
         )
+
+    @property
+    def lines(self) -> int:
+        """How many lines have ended."""
+        return self._cutter.lines
+
+    def position(self, first_buffered: int | None) -> None:
+        """None: what went through a pipe is gone."""
 
     def close(self) -> None:
         """Nothing to close: the descriptor belongs to the caller."""

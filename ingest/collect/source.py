@@ -10,22 +10,22 @@ from pathlib import Path
 from stat import S_ISDIR
 from time import sleep, time_ns
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.compared_files import ComparedFiles
 from epicenter.ingest.collect.files import FileSource
 from epicenter.ingest.collect.folder_watch import Changes, FolderWatch
-from epicenter.ingest.collect.growing_file import FilePosition
-from epicenter.ingest.collect.journal import JournalSource
+from epicenter.ingest.collect.journal import JOURNAL, JournalSource
 from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
 from epicenter.ingest.collect.listing import files_in, log_files
 from epicenter.ingest.collect.open_files import OpenFiles
 from epicenter.ingest.collect.pipe import PipeSource
+from epicenter.ingest.collect.positions import FilePosition, JournalPosition, KmsgPosition, SourcePosition
 from epicenter.ingest.collect.rotation import is_packed, unrotated
 from epicenter.ingest.collect.source_faults import FaultChange, SourceFault, SourceFaults, fault_text
-from epicenter.ingest.collect.turns import Turns
-from epicenter.ingest.provenance.log_file import check_is_log, read_fault
+from epicenter.ingest.collect.turns import Due, Turns
+from epicenter.ingest.provenance.log_file import check_is_log, read_fault, utf8_text
 from epicenter.ingest.provenance.stated import NOTHING, Stated
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.times import NS_PER_S
@@ -49,6 +49,9 @@ class Source(Protocol):
     def read(self, now_ns: int) -> Batch | None:
         """The next lines, or None when there are none now."""
 
+    def position(self, first_buffered: int | None) -> SourcePosition | None:
+        """Up to where it was read, or to before its first buffered line; None if it can't begin there later."""
+
     def close(self) -> None:
         """Close files and end processes."""
 
@@ -61,6 +64,7 @@ class OfSource(Protocol):
         """Its name."""
 
 
+Start = TypeVar("Start", FilePosition, JournalPosition, KmsgPosition)
 Show = Callable[[OfSource], None]
 """Shows how far the reading is."""
 
@@ -83,7 +87,7 @@ class Sources:
         host: str,
         follow: bool,
         stated: Stated = NOTHING,
-        starts: Mapping[str, FilePosition] = MappingProxyType({}),
+        starts: Mapping[str, SourcePosition] = MappingProxyType({}),
     ):
         self._starts = dict(starts)
         self._stated = stated
@@ -108,7 +112,7 @@ class Sources:
             if path != "-":
                 self._add_path(Path(path))
         if not paths:
-            self._add(_machine_log(host, follow))
+            self._add(self._machine_log())
         refused = list(self._refused.values())
         self.open_new_files()
         if (follow and refused) or not (follow or self._by_name):
@@ -129,7 +133,7 @@ class Sources:
         changed = self._names_of(changes)
         names = self._turns.next(changed if changes.are_all else self._by_name, round_ns)
         due = [name for name in names if name in changed or not self._fault_log.is_paused(name, round_ns)]
-        self._compared.compare_new(due)
+        self._compared.compare_new(set(due))
         return [source for name in due if not (source := self._by_name[name]).has_ended]
 
     def read(self, source: Source, now_ns: int) -> Batch | None:
@@ -146,7 +150,7 @@ class Sources:
         else:
             self._fault_log.recover(source.name, now_ns, source.lost_bytes if isinstance(source, FileSource) else 0)
         if batch:
-            self._turns.record_news(source.name)
+            self._turns.record_lines(source.name)
         return batch
 
     @property
@@ -165,7 +169,7 @@ class Sources:
 
     @property
     def watch_fault(self) -> str:
-        """Why changes are found only by looking at each file in turn, in a sentence; empty if the kernel reports them."""
+        """Why the kernel does not report all changes of files, in a sentence; empty if it does."""
         return self._watch.fault if self._watch else ""
 
     def faults(self) -> list[str]:
@@ -179,6 +183,15 @@ class Sources:
     def clusters_in_folders(self) -> list[str]:
         """The folders with machines of the same names."""
         return self._compared.clusters_in_folders
+
+    @property
+    def host(self) -> str:
+        """This machine, if its files are local."""
+        return self._host
+
+    def find(self, name: str) -> Source | None:
+        """The source of this name, if it is one."""
+        return self._by_name.get(name)
 
     def named(self, name: str) -> Source:
         """The source of this name."""
@@ -194,19 +207,18 @@ class Sources:
         source = self.named(name)
         return source.read_bytes() if isinstance(source, FileSource) else 0
 
-    def positions(self, first_buffered: Callable[[str], int | None]) -> dict[str, FilePosition] | None:
-        """Up to where each followed file was read, without the lines from the first buffered one of its source on.
+    def positions(self, first_buffered: Callable[[str], int | None]) -> dict[str, SourcePosition] | None:
+        """Up to where each followed source was read, without the lines from its first buffered one on.
 
-        None if one of them is not known any more. A file that was not found yet has the position that it had.
+        None if one of them was given up. A file that was not found yet has the position that it had.
         """
         found = {name: position for name, position in self._starts.items() if not _is_removed(Path(name))}
         for source in self.all():
-            if isinstance(source, FileSource):
-                buffered = first_buffered(source.name)
-                if position := source.position(buffered):
-                    found[source.name] = position
-                elif buffered is not None:
-                    return None
+            buffered = first_buffered(source.name)
+            if position := source.position(buffered):
+                found[source.name] = position
+            elif buffered is not None:
+                return None
         return found
 
     def left_out(self) -> list[Path]:
@@ -314,10 +326,29 @@ class Sources:
 
     def _opened(self, file: Path, folder: Path | None) -> Source:
         if file == DEVICE:
-            return KmsgSource(self._host, self._follow)
-        return FileSource(
-            file, self._host, self._follow, folder, self._stated, self._open_files, self._starts.pop(str(file), None)
+            if not (self._follow or KmsgSource.is_readable()):
+                raise InputError(f"{file}: can't be read: run as a user who may read it")
+            return self._kmsg()
+        start = self._start_of(self._name(file), FilePosition)
+        return FileSource(file, self._host, self._follow, folder, self._stated, self._open_files, start)
+
+    def _machine_log(self) -> Source:
+        if JournalSource.is_readable():
+            return JournalSource(self._follow, self._start_of(JOURNAL, JournalPosition))
+        if KmsgSource.is_readable():
+            return self._kmsg()
+        raise InputError(
+            "neither the journal nor /dev/kmsg can be read here: give log files or folders, "
+            "or run as a user who may read them (root, or group systemd-journal)"
         )
+
+    def _kmsg(self) -> KmsgSource:
+        return KmsgSource(self._host, self._follow, start=self._start_of(str(DEVICE), KmsgPosition))
+
+    def _start_of(self, name: str, kind: type[Start]) -> Start | None:
+        """Up to where the source of this name was read before; None if that is not known."""
+        start = self._starts.pop(name, None)
+        return start if isinstance(start, kind) else None
 
     def _check_folder(self, folder: Path, files: list[Path]) -> None:
         """Remember that a folder has no log with a line in it."""
@@ -332,7 +363,7 @@ class Sources:
                 source.close()
 
     def _name(self, file: Path) -> str:
-        return self._stated.shown(str(file))
+        return self._stated.shown(utf8_text(str(file)))
 
     def _note_error(self, error: OSError) -> None:
         if self._follow:
@@ -350,16 +381,17 @@ class Sources:
 
     def _add(self, source: Source) -> None:
         self._by_name[source.name] = source
-        self._turns.add(source.name)
+        due = Due.ALWAYS
         if isinstance(source, FileSource):
             self._compared.add(source)
-            if self._watch:
-                self._watch_file(source, self._watch)
+            due = Due.RARELY if self._watch and self._is_watched(source, self._watch) else Due.OFTEN
+        self._turns.add(source.name, due)
 
-    def _watch_file(self, source: FileSource, watch: FolderWatch) -> None:
-        for path in source.paths():
-            self._names_by_path[str(path)] = source.name
-            watch.watch(str(path.parent))
+    def _is_watched(self, source: FileSource, watch: FolderWatch) -> bool:
+        """Watch the file; whether all its changes will be reported."""
+        paths = source.paths()
+        self._names_by_path |= {str(path): source.name for path in paths}
+        return False not in {watch.watch(str(path.parent)) for path in paths}
 
 
 def _is_removed(file: Path) -> bool:
@@ -387,14 +419,3 @@ def read_source(source: Source, now_ns: Callable[[], int] = time_ns) -> Iterator
             yield batch
         elif not source.has_ended:
             sleep(PAUSE_S)
-
-
-def _machine_log(host: str, follow: bool) -> Source:
-    if JournalSource.is_readable():
-        return JournalSource(follow)
-    if KmsgSource.is_readable():
-        return KmsgSource(host, follow)
-    raise InputError(
-        "neither the journal nor /dev/kmsg can be read here: give log files or folders, "
-        "or run as a user who may read them (root, or group systemd-journal)"
-    )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from epicenter.ingest.provenance.log_file import read_fault
+from epicenter.ingest.provenance.log_file import read_fault, utf8_text
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.times import NS_PER_S
 
@@ -63,7 +63,9 @@ class SourceFaults:
     def fail(self, name: str, text: str, now_ns: int, round_ns: int) -> None:
         """It could not be read: the pause before the next try is twice the one before."""
         known = self._failing.get(name)
-        fault = SourceFault(name, text, known.begins_ns if known else now_ns, known.tries + 1 if known else 1)
+        fault = SourceFault(
+            utf8_text(name), utf8_text(text), known.begins_ns if known else now_ns, known.tries + 1 if known else 1
+        )
         self._failing[name] = fault
         self._retry_ns[name] = round_ns + min(MAX_PAUSE_NS, FIRST_PAUSE_NS << min(fault.tries - 1, 10))
         if known is None:
@@ -78,7 +80,8 @@ class SourceFaults:
         if newly_lost:
             self._lost_bytes[name] = lost_bytes
         self._retry_ns.pop(name, None)
-        fault = self._failing.pop(name, None) or SourceFault(name, f"{name}: removed before it was read", now_ns, 0)
+        removed = SourceFault(utf8_text(name), utf8_text(f"{name}: removed before it was read"), now_ns, 0)
+        fault = self._failing.pop(name, None) or removed
         self._changes.append(FaultChange(fault, now_ns, newly_lost))
 
     def take_changes(self) -> list[FaultChange]:

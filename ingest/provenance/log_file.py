@@ -77,6 +77,11 @@ def read_bytes(file: BufferedReader) -> int:
     return os.lseek(file.fileno(), 0, os.SEEK_CUR)
 
 
+def utf8_text(name: str) -> str:
+    """The name of a file, or a sentence with one, in which bytes that are no UTF-8 are escaped, as in `a\\xff.log`."""
+    return name if name.isprintable() else os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def read_fault(error: OSError) -> str:
     """Why reading a file failed, in words."""
     if isinstance(error, FileNotFoundError):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from epicenter.rules.cause.cost import JobLoss
+from epicenter.rules.model.ledger import Gap
 from epicenter.rules.model.outlier import Outlier
 
 JobRank = tuple[str, int]
@@ -21,7 +22,8 @@ class IncidentContext:
     nodes its launchers wait for. `outliers_by_job` differ from its other nodes in what all print alike.
     `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those where a log is cut off within a line; each is
     None where it is not tracked. `established_jobs` have shown to be more than a user's program; None where only
-    one job is known, or where a node trains without a job's name. Lines of the `heard_jobs` have come.
+    one job is known, or where a node trains without a job's name. Lines of the `heard_jobs` have come. `unread` are
+    gaps in logs of its nodes and jobs that could not be read.
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)
@@ -38,6 +40,7 @@ class IncidentContext:
     cut_nodes: Collection[str] | None = None
     established_jobs: Collection[str] | None = None
     heard_jobs: Collection[str] = ()
+    unread: Sequence[Gap] = ()
 
 
 NO_CONTEXT = IncidentContext()

@@ -18,19 +18,30 @@ from epicenter.rules.liveness.verdict import (
     Finding,
     Verdict,
 )
-from epicenter.rules.model.ledger import JobEnd, JobState
+from epicenter.rules.model.ledger import Gap, JobEnd, JobState
 
 MAX_KEPT_VERDICTS: Final = 1_000
+MAX_KEPT_UNREAD: Final = 1_000
 
 
 class Declared(msgspec.Struct):
     """The newest verdicts.
 
-    `changed_states` are the states of jobs since they were last taken: at each change, and at each check.
+    `changed_states` are the states of jobs since they were last taken: at each change, and at each check. `unread` are
+    the gaps in logs that can't be read, or whose lines were lost meanwhile.
     """
 
     verdicts: list[Verdict] = []
     changed_states: dict[str, JobState] = {}
+    unread: dict[str, Gap] = {}
+
+    def record_unread(self, gap: Gap, is_closed: bool) -> None:
+        """Record lines that are not read; `is_closed`: they were read later, so that none is missing."""
+        self.unread.pop(gap.gap_id, None)
+        if not is_closed:
+            self.unread[gap.gap_id] = gap
+        while len(self.unread) > MAX_KEPT_UNREAD:
+            del self.unread[next(iter(self.unread))]
 
     def take_states(self) -> list[JobState]:
         """The newest state of each job that was checked or changed since the last call."""

@@ -1,4 +1,4 @@
-"""Verdict -> Gap: verdicts that mean missing lines rather than a stopped job."""
+"""Missing lines: verdicts that mean them rather than a stopped job, and logs that could not be read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Final
 from epicenter.rules.liveness.verdict import BUFFERED, CUT_OFF, SHIPPER_SILENT, Verdict
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.ledger import Gap
+
+UNREAD: Final = "source-unread"
+"""The kind of a gap in a log that could not be read."""
 
 GAP_VERDICTS: Final = (SHIPPER_SILENT, CUT_OFF, BUFFERED)
 
@@ -27,3 +30,14 @@ def gap_of(verdict: Verdict) -> Gap | None:
         records=None,
         text=verdict.text,
     )
+
+
+def unread_gap(cluster: str, node: str, job: str, source: str, begins_ns: int, ends_ns: int, text: str) -> Gap:
+    """The gap of a log that could not be read; `ends_ns` is 0 while it still can't."""
+    gap_id = stable_id("gap", UNREAD, cluster, source, begins_ns)
+    return Gap(gap_id, UNREAD, cluster, node, job, source, begins_ns, ends_ns or begins_ns, None, text)
+
+
+def is_open(gap: Gap) -> bool:
+    """Whether the log can't be read yet."""
+    return gap.ends_ns == gap.begins_ns

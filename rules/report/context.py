@@ -10,12 +10,15 @@ from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.cost import JobLoss
 from epicenter.rules.correlate.state import AtOnset, IncidentState
 from epicenter.rules.event_time.skew import ClockSkew
+from epicenter.rules.liveness.gaps import is_open
 from epicenter.rules.liveness.mute import mute_nodes
 from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.liveness.retention import HOUR_NS
 from epicenter.rules.liveness.state import job_key, node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams
 from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.job_names import is_named_job
+from epicenter.rules.model.ledger import Gap
 from epicenter.rules.model.outlier import Outlier
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.facts import MIN_NODES
@@ -93,7 +96,21 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
         established_jobs=_established(incident, placement, liveness),
         heard_jobs={job for job in incident.jobs if job_key(cluster, job, "") in liveness.jobs},
         cut_nodes={node for node, of_node in streams.items() if of_node and 0 < of_node.first_cut_ns <= then_ns},
+        unread=[gap for gap in liveness.unread.values() if is_about(gap, incident, placement)],
     )
+
+
+def is_about(gap: Gap, incident: IncidentState, placement: Placement) -> bool:
+    """Whether the log that can't be read is one of its nodes or jobs, or has lines of it."""
+    is_over = not is_open(gap) and gap.ends_ns < incident.opened_ns - HOUR_NS
+    if gap.cluster != incident.cluster or is_over:
+        return False
+    if gap.node in incident.nodes or gap.job in incident.jobs:
+        return True
+    jobs = sorted(incident.jobs) if gap.node else ()
+    if any(gap.node in placement.nodes_of(incident.cluster, job, incident.last_seen_ns) for job in jobs):
+        return True
+    return any(signal.position.source == gap.source for signal in incident.signals() if signal.position)
 
 
 def _awaited_until_ns(incident: IncidentState) -> int:

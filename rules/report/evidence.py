@@ -16,9 +16,11 @@ from epicenter.rules.cause.reasons import Alone, Reason, ReasonKind
 from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.cause.witnesses import names_another_process
 from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.liveness.gaps import is_open
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 from epicenter.rules.report.culprit import culprit_of, outlier_of, unstoppable_node
 from epicenter.rules.report.reason_text import reason_texts
@@ -26,6 +28,7 @@ from epicenter.rules.report.reason_text import reason_texts
 MAX_CANDIDATES: Final = 5
 _MAX_SHOWN_RANKS: Final = 8
 _MAX_SHOWN_NODES: Final = 3
+_MAX_SHOWN_LOGS: Final = 3
 
 
 def answers_of(
@@ -95,6 +98,7 @@ def missing(
         *([] if node or not root.node else [_unknown_node(root, context)]),
         *_unseen_ranks(state, context),
         *_cut_logs(state, context),
+        *_unread_logs(context),
         *_unlisted_nodes(state, topology),
         *_uncounted(state),
     )
@@ -166,6 +170,20 @@ def shown_ranks(ranks: Sequence[int]) -> str:
 
 def _cut_logs(state: IncidentState, context: IncidentContext) -> list[str]:
     return [f"a log of {node} is cut off within a line: what followed is lost" for node in cut_nodes(state, context)]
+
+
+def _unread_logs(context: IncidentContext) -> Iterator[str]:
+    shown = context.unread[:_MAX_SHOWN_LOGS]
+    for gap in shown:
+        begins, ends = _second(gap.begins_ns), _second(gap.ends_ns)
+        when = f"since {begins}, lines are not read" if is_open(gap) else f"from {begins} to {ends}, lines were lost"
+        yield f"{when}: {gap.text}"
+    if (rest := len(context.unread) - len(shown)) > 0:
+        yield f"lines of {rest:,} more logs are not read"
+
+
+def _second(time_ns: int) -> str:
+    return f"{iso_from_ns(time_ns)[:19]}Z"
 
 
 def cut_nodes(state: IncidentState, context: IncidentContext) -> list[str]:

@@ -119,6 +119,10 @@ class Pipeline:
         """As `Engine.gaps`."""
         return self._engine.gaps()
 
+    def record_unread(self, gap: Gap, is_closed: bool) -> None:
+        """As `Engine.record_unread`."""
+        self._engine.record_unread(gap, is_closed)
+
     def job_states(self) -> list[JobState]:
         """As `Engine.job_states`."""
         return self._engine.job_states()

@@ -21,6 +21,7 @@ from epicenter.stream.local.notifier import LocalNotifier
 from epicenter.stream.local.page import metrics_route, page_note, served
 from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.local.saved_state import StateFile
+from epicenter.stream.local.source_report import SourceReport
 from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.rule_tools.reload import Reloader, running
@@ -30,7 +31,6 @@ from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
 PAUSE_S: Final = 0.1
-ROUNDS_BETWEEN_SCANS: Final = 10
 Show = Callable[[Incident], None]
 Result = TypeVar("Result")
 
@@ -80,7 +80,7 @@ class LocalRunner:
         self._reloader = Reloader(settings, rules, self._receive_rules, self._writer.metrics.record_reload, report)
         self._feed: Feed | None = None
         self._newest_read_ns = monotonic_ns()
-        self._reported_faults: set[str] = set()
+        self._source_report = SourceReport(sources, settings.cluster, self._writer.metrics, report)
         self.records = 0
         self.dead = 0
 
@@ -107,12 +107,13 @@ class LocalRunner:
         """
         await self._open()
         try:
+            await self._save()
             async with self._page(), running(self._reloader.follow()):
-                rounds = 0
-                self._report_faults()
                 while not until.is_set():
                     self._apply_new_rules()
-                    lagging = await self._round(self._sources.all())
+                    lagging = await self._round(self._sources.due(monotonic_ns()))
+                    self._sources.look_for_new_files()
+                    self._source_report.update(self._pipeline)
                     now_ns = monotonic_ns()
                     elapsed_ns = now_ns - self._newest_read_ns
                     await self._write(self._pipeline.overdue(now_ns))
@@ -120,10 +121,6 @@ class LocalRunner:
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
                     await self._publish(await self._ghosts.ended(lagging, self._notified()))
                     await self._save_when_due(bool(lagging))
-                    rounds += 1
-                    if rounds % ROUNDS_BETWEEN_SCANS == 0:
-                        self._sources.open_new_files()
-                        self._report_faults()
                     if not lagging:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(until.wait(), PAUSE_S)
@@ -135,13 +132,6 @@ class LocalRunner:
                     await afterwards()
         finally:
             await self._close()
-
-    def _report_faults(self) -> None:
-        """Report each file of a folder that can't be read, once."""
-        for fault in self._sources.faults():
-            if fault not in self._reported_faults:
-                self._reported_faults.add(fault)
-                self._report(f"not read: {fault}")
 
     async def _receive_rules(self, rules: RuleSet) -> None:
         self._new_rules = rules
@@ -157,7 +147,7 @@ class LocalRunner:
         lagging = []
         found: list[ScanResult] = []
         for source in sources:
-            if batch := source.read(time_ns()):
+            if batch := self._sources.read(source, time_ns()):
                 lagging.append(source.name)
                 self._newest_read_ns = monotonic_ns()
                 self.on_batch(batch)
@@ -190,8 +180,10 @@ class LocalRunner:
 
     async def _save(self) -> None:
         """Save the state after everything that led to it was stored, and the notifications of it are planned."""
+        if not self._state:
+            return
         positions = self._sources.positions(self._pipeline.first_buffered)
-        if self._state and positions is not None:
+        if positions is not None:
             await asyncio.to_thread(self._state.save, self._pipeline.snapshot(), positions)
             self._has_changes = False
 
@@ -228,6 +220,7 @@ class LocalRunner:
             "records": self.records,
             "dead_letters": self.dead,
             "seconds_since_last_line": silent_s,
+            **self._source_report.health(),
             "rules": self._reloader.health(),
         }
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from cramjam import DecompressionError, zstd
 
-from epicenter.ingest.collect.growing_file import FilePosition
+from epicenter.ingest.collect.positions import SourcePosition
 from epicenter.sinks.clickhouse.dsn import address_of
 from epicenter.stream.local.pipeline import PipelineState
 from epicenter.stream.process.snapshot_interval import snapshot_interval_s
@@ -26,7 +26,7 @@ class SavedState(msgspec.Struct):
 
     about: list[str]
     pipeline: PipelineState
-    positions: dict[str, FilePosition]
+    positions: dict[str, SourcePosition]
 
 
 class StateFile:
@@ -52,7 +52,7 @@ class StateFile:
         return self._saved.pipeline if self._saved else None
 
     @property
-    def positions(self) -> Mapping[str, FilePosition]:
+    def positions(self) -> Mapping[str, SourcePosition]:
         """Up to where each file was read."""
         return self._saved.positions if self._saved else {}
 
@@ -60,7 +60,7 @@ class StateFile:
         """Whether it is time to save."""
         return monotonic() - self._saved_s >= snapshot_interval_s(self._every_s, self._took_s, has_changes)
 
-    def save(self, pipeline: PipelineState, positions: dict[str, FilePosition]) -> None:
+    def save(self, pipeline: PipelineState, positions: dict[str, SourcePosition]) -> None:
         """Replace the file. If that fails, the next run reads more lines again."""
         begun_s = monotonic()
         state = SavedState(self._about, pipeline, positions)

@@ -12,9 +12,9 @@ import pytest
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.files import READ_BYTES, FileSource
-from epicenter.ingest.collect.growing_file import FilePosition
 from epicenter.ingest.collect.lines import MAX_LINE_BYTES
 from epicenter.ingest.collect.listing import log_files
+from epicenter.ingest.collect.positions import FilePosition
 from epicenter.ingest.collect.rotation import unrotated
 from epicenter.ingest.collect.source import Source, Sources
 from epicenter.rules.errors import InputError
@@ -476,7 +476,7 @@ def test_a_restarted_source_continues_where_the_last_one_was(tmp_path: Path) -> 
     assert lines_read(first) == [(1, b"one"), (2, b"two")]
     with log.open("ab") as file:
         file.write(b"ee\nfour\n")
-    assert lines_read(resumed(log, first.position())) == [(3, b"three"), (4, b"four")]
+    assert lines_read(resumed(log, first.position(None))) == [(3, b"three"), (4, b"four")]
 
 
 def test_a_restarted_source_reads_the_rest_of_a_file_that_was_rotated_meanwhile(tmp_path: Path) -> None:
@@ -488,7 +488,7 @@ def test_a_restarted_source_reads_the_rest_of_a_file_that_was_rotated_meanwhile(
         file.write(b"three\n")
     log.rename(tmp_path / "a.log.1")
     log.write_bytes(b"four\n")
-    second = resumed(log, first.position())
+    second = resumed(log, first.position(None))
     assert [lines_read(second), lines_read(second), lines_read(second)] == [[(3, b"three")], [(1, b"four")], []]
 
 
@@ -502,7 +502,7 @@ def test_a_restarted_source_begins_before_the_first_buffered_line(tmp_path: Path
     assert len(lines_read(first)) == 3
     assert [number for number, _ in lines_read(resumed(log, first.position(first_buffered=4)))] == [4, 5]
     assert [number for number, _ in lines_read(resumed(log, first.position(first_buffered=2)))] == [2, 3, 4, 5]
-    assert lines_read(resumed(log, first.position())) == []
+    assert lines_read(resumed(log, first.position(None))) == []
     assert first.position(first_buffered=2) is None, "its position was given up with the newest one"
 
 
@@ -516,3 +516,27 @@ def test_a_restarted_source_begins_before_a_line_that_was_buffered_at_a_rotation
     assert lines_read(first) == [(1, b"three")]
     second = resumed(log, first.position(first_buffered=2))
     assert [lines_read(second), lines_read(second)] == [[(2, b"two")], [(1, b"three")]]
+
+
+def test_a_file_that_was_emptied_and_written_anew_with_more_is_read_from_its_beginning(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"one\ntwo\n")
+    source = resumed(log, None)
+    assert len(lines_read(source)) == 2
+    log.write_bytes(b"three\nfour\nfive\n")
+    assert lines_read(source) == [(1, b"three"), (2, b"four"), (3, b"five")]
+
+
+def test_a_name_that_is_no_utf_8_is_escaped_wherever_it_is_shown(tmp_path: Path) -> None:
+    log = Path(os.fsdecode(os.fsencode(tmp_path) + b"/job-\xff\n7.log"))
+    log.write_bytes(b"one\n")
+    sources = Sources([str(tmp_path)], "n1", follow=True)
+    (source,) = sources.all()
+    batch = source.read(START_NS)
+    assert batch
+    assert batch.origin
+    for text in (batch.source, batch.origin.job, batch.origin.log):
+        assert "\\xff" in text
+        assert text.encode()
+    assert sources.positions(lambda _: None) == {source.name: source.position(None)}
+    sources.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from epicenter.ingest.collect.kmsg import KmsgSource, envelope
 from tests.support.logs import START_NS, a_scanner, at
@@ -66,6 +67,20 @@ def test_it_follows_the_device(ring: tuple[int, Path]) -> None:
     source.close()
 
 
+def test_after_an_error_the_device_is_opened_again_and_no_record_comes_twice(tmp_path: Path) -> None:
+    device = tmp_path / "kmsg"
+    source = KmsgSource("n1", follow=True, device=device)
+    with pytest.raises(FileNotFoundError):
+        source.read(START_NS)
+    device.write_bytes(XID)
+    batch = source.read(START_NS)
+    assert batch
+    assert list(batch.offsets) == [4711]
+    source.close()
+    assert source.read(START_NS) is None
+    source.close()
+
+
 def test_a_single_read_ends_with_the_last_record(ring: tuple[int, Path]) -> None:
     writer, device = ring
     os.write(writer, XID)
@@ -91,3 +106,16 @@ def test_overwritten_records_are_reported_in_place_of_the_first_one_lost(ring: t
     assert source.read(START_NS) is None
     os.close(writer)
     source.close()
+
+
+def test_a_restart_continues_after_the_last_record_of_the_same_boot(tmp_path: Path) -> None:
+    device = tmp_path / "kmsg"
+    device.write_bytes(XID)
+    first = KmsgSource("n1", follow=True, device=device)
+    first.read(START_NS)
+    start = first.position(None)
+    assert start
+    first.close()
+    assert KmsgSource("n1", follow=True, device=device, start=start).read(START_NS) is None
+    of_another_boot = replace(start, boot_id="another")
+    assert KmsgSource("n1", follow=True, device=device, start=of_another_boot).read(START_NS)

@@ -12,6 +12,7 @@ import pytest
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.journal import JournalSource
 from epicenter.ingest.collect.pipe import PipeSource
+from epicenter.rules.errors import InputError
 from tests.support.logs import START_NS, a_scanner, at, journald
 
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
@@ -104,10 +105,20 @@ def drained(source: JournalSource) -> list[Batch]:
     return found
 
 
+def followed(source: JournalSource) -> list[Batch]:
+    """What comes until journalctl ends."""
+    found = []
+    with pytest.raises(InputError, match="journal: journalctl ended with code"):
+        while True:
+            if batch := source.read(START_NS):
+                found.append(batch)
+    return found
+
+
 @pytest.mark.parametrize(("follow", "wanted"), [(False, "--boot"), (True, "--follow --lines=0")])
 def test_journal_entries_are_matched(journalctl: Path, follow: bool, wanted: str) -> None:
     source = JournalSource(follow)
-    batches = drained(source)
+    batches = followed(source) if follow else drained(source)
     source.close()
     matches = [match for batch in batches for match in a_scanner().scan(batch).matches]
     assert [(match.rule, match.event.node, match.event.event_time_ns) for match in matches] == [
@@ -116,6 +127,50 @@ def test_journal_entries_are_matched(journalctl: Path, follow: bool, wanted: str
     ]
     assert {batch.source for batch in batches} == {"journal"}
     assert (journalctl / "arguments").read_text() == f"-o json --no-pager {wanted}\n"
+
+
+def entry(number: int) -> bytes:
+    return b'{"__CURSOR": "c%d", "MESSAGE": "line %d"}\n' % (number, number)
+
+
+def test_a_followed_journal_continues_after_its_last_whole_entry(journalctl: Path) -> None:
+    entries = journalctl / "entries"
+    entries.write_bytes(entry(1) + entry(2) + entry(3)[:-9])
+    source = JournalSource(follow=True)
+    first = [(number, value) for batch in followed(source) for number, value in lines(batch)]
+    assert first == [(1, entry(1).strip()), (2, entry(2).strip())]
+    entries.write_bytes(entry(3))
+    assert [lines(batch) for batch in followed(source)] == [[(3, entry(3).strip())]]
+    assert (journalctl / "arguments").read_text() == "-o json --no-pager --follow --no-tail --after-cursor=c2\n"
+    assert not source.has_ended
+    source.close()
+
+
+def test_a_restarted_journal_continues_after_the_last_entry_that_was_not_buffered(journalctl: Path) -> None:
+    entries = journalctl / "entries"
+    entries.write_bytes(entry(1) + entry(2))
+    first = JournalSource(follow=True)
+    followed(first)
+    entries.write_bytes(entry(3) + entry(4))
+    followed(first)
+    start = first.position(first_buffered=4)
+    first.close()
+    second = JournalSource(follow=True, start=start)
+    found = [line for batch in followed(second) for line in lines(batch)]
+    second.close()
+    assert (journalctl / "arguments").read_text() == "-o json --no-pager --follow --no-tail --after-cursor=c2\n"
+    assert found == [(4, entry(4).strip())]
+
+
+def test_what_journalctl_complains_about_is_named(journalctl: Path) -> None:
+    (journalctl / "journalctl").write_text("#!/bin/sh\necho No journal files >&2\nexit 1\n")
+    with pytest.raises(InputError, match="journal: journalctl ended with code 1: No journal files"):
+        followed_forever(JournalSource(follow=True))
+
+
+def followed_forever(source: JournalSource) -> None:
+    while True:
+        source.read(START_NS)
 
 
 def test_a_journal_is_readable_when_it_shows_an_entry(journalctl: Path) -> None:
