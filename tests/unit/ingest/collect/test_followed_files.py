@@ -92,14 +92,14 @@ def test_a_position_is_the_end_of_the_newest_whole_line_and_reading_starts_there
     source = FileSource(log, "", follow=True)
     append(log, b"22\n33")
     lines(source)
-    position = source.position
+    position = source.position(None)
     assert position == FilePosition(log.stat().st_ino, offset_bytes=5, lines=2, mark=b"1\n22\n")
     append(log, b"3\n")
     log.rename(log.with_name("a.log.1"))
     log.write_bytes(b"new\n")
     resumed = FileSource(log, "", follow=True, start=position)
     assert [lines(resumed) for _ in range(2)] == [[(3, b"333")], [(1, b"new")]]
-    assert resumed.position == FilePosition(log.stat().st_ino, offset_bytes=4, lines=1, mark=b"new\n")
+    assert resumed.position(None) == FilePosition(log.stat().st_ino, offset_bytes=4, lines=1, mark=b"new\n")
 
 
 def test_a_position_of_a_file_that_is_gone_starts_with_the_one_in_its_place(log: Path) -> None:

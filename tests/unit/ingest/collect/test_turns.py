@@ -22,12 +22,12 @@ def test_every_source_gets_a_turn_in_its_time_and_few_in_a_round() -> None:
     assert len({name for names in rounds for name in names}) == 201
 
 
-def test_a_source_with_news_gets_every_turn_for_a_while() -> None:
+def test_a_source_with_new_lines_gets_every_turn_for_a_while() -> None:
     turns = Turns()
     for number in range(1000):
         turns.add(f"{number}", Due.RARELY)
     turns.next((), ROUND_NS)
-    turns.record_news("500")
+    turns.record_lines("500")
     assert "500" in turns.next((), BUSY_NS)
     turns.next((), BUSY_NS + 2 * ROUND_NS)
     assert "500" not in turns.next((), BUSY_NS + 3 * ROUND_NS)
@@ -38,6 +38,6 @@ def test_a_source_that_changed_has_the_next_turn_and_each_has_one() -> None:
     for number in range(1000):
         turns.add(f"{number}", Due.RARELY)
     turns.next((), ROUND_NS)
-    turns.record_news("500")
+    turns.record_lines("500")
     names = turns.next(["500", "501"], 2 * ROUND_NS)
     assert [names.count("500"), names.count("501")] == [1, 1]
