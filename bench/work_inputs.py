@@ -25,7 +25,6 @@ from bench.fuzz_checks import Cores, scan_in_pieces
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.simulate import write_all
 from epicenter.ingest.simulate.model import Scenario
-from epicenter.rules.alerts.mute_stages import EvaluationContext
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.records import Match
 from epicenter.rules.model.times import NS_PER_S
@@ -195,7 +194,7 @@ def alert_ticks_with_open(count: int, folder: Path) -> Prepared:
     harness = alerts.with_open(count)
 
     def run() -> Figures:
-        harness.planner.advance(EvaluationContext(harness.now_ns, harness.actions))
+        harness.planner.advance(harness.context())
         return {"bytes in the journal": sum(map(len, harness.records.values()))}
 
     return Prepared(count, run)

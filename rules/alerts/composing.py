@@ -22,7 +22,7 @@ class Composer:
         self._guard = Guard(routing.spec)
         self._state = state
 
-    def notification(self, group: Group, kind: str, reasons: Mapping[str, str], now_ns: int) -> Notification:
+    def notification(self, group: Group, kind: str, reasons: Mapping[str, str], counted_ns: int) -> Notification:
         """The notification of this kind, with a reason by incident; it lists the group's other open incidents too."""
         open_ids = {name for name, member in group.members.items() if member.notified_status == "open"}
         shown = [self._state.incidents[name].incident for name in {*reasons, *open_ids} & self._state.incidents.keys()]
@@ -40,15 +40,15 @@ class Composer:
             also=tuple(map(Brief.of, rest[:MAX_BRIEFS])),
             more=len(rest[MAX_BRIEFS:]),
             labels=self._state.incidents[first.incident_id].labels,
-            action=self._action(first, now_ns),
+            action=self._action(first, counted_ns),
             link=f"{self._page_url}/incidents/{first.incident_id}" if self._page_url else "",
         )
 
-    def _action(self, incident: Incident, now_ns: int) -> Action:
+    def _action(self, incident: Incident, counted_ns: int) -> Action:
         """What a machine may do; an allowed action is counted."""
-        recent = [acted for acted in self._state.acted if acted.time_ns > now_ns - HOUR_NS]
-        action = self._guard.judge(action_of(incident), recent, now_ns, incident.incident_id)
-        acted = Acted.of(action, incident.incident_id, now_ns)
+        recent = [acted for acted in self._state.acted if acted.time_ns > counted_ns - HOUR_NS]
+        action = self._guard.judge(action_of(incident), recent, counted_ns, incident.incident_id)
+        acted = Acted.of(action, incident.incident_id, counted_ns)
         if action.is_allowed and all(earlier[1:] != acted[1:] for earlier in recent):
             self._state.acted = followed_by(recent, acted)
             self._state.changed.add(ACTED)

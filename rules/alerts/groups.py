@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from epicenter.rules.alerts.counted_time import Instant
 from epicenter.rules.alerts.decisions import Decisions
 from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.mute import Mute
@@ -18,7 +19,8 @@ from epicenter.rules.model.records import Position
 class Groups:
     """Keeps the members of `state.groups`, and the open incidents that may inhibit others.
 
-    `evaluate_at_ns` is when to evaluate a group again if nothing happens to it; a group without an entry is due now.
+    `evaluate_at_ns` is the counted time at which to evaluate a group again if nothing happens to it; a group without
+    an entry is due now.
     """
 
     def __init__(self, routing: Routing, state: AlertState, decisions: Decisions):
@@ -34,9 +36,9 @@ class Groups:
                 if member.notified_status == "open" and incident_id not in state.incidents:
                     member.notified_status = ""  # its document was unreadable: its next revision notifies anew
         for open_incident in list(state.incidents.values()):
-            self.enter(open_incident.incident, open_incident.position, open_incident.since_ns)
+            self.enter(open_incident.incident, open_incident.position, open_incident.opened)
 
-    def enter(self, incident: Incident, position: Position, now_ns: int) -> list[Group]:
+    def enter(self, incident: Incident, position: Position, now: Instant) -> list[Group]:
         """The groups that the incident is in after this revision; none when a newer revision is known."""
         if self._is_outdated(incident):
             return []
@@ -44,19 +46,18 @@ class Groups:
         is_new = before is None or before.incident.reopened < incident.reopened
         is_other_record = before is None or before.position != position
         labels = dict(self._routing.labels_of(incident))
-        self._store(OpenIncident(incident, labels, now_ns, position), None if is_new else before)
+        self._store(OpenIncident(incident, labels, now.wall_ns, position, now.counted_ns), None if is_new else before)
         routed, notified = self._routing.route(labels), self._notified(incident)
         wanted = {
             self._staying(route_target, group_key(route_target, labels, incident.cluster), notified): route_target
             for route_target in routed.route_targets
         }
         if is_new and not wanted:
-            self._decisions.add(incident, Mute(Outcome.UNROUTED, why="; ".join(routed.reasons)), now_ns)
+            self._decisions.add(incident, Mute(Outcome.UNROUTED, why="; ".join(routed.reasons)), now.wall_ns)
         for key in self._keys(incident) - wanted.keys() - notified:
             self.leave(self._state.groups[key], incident.incident_id)
         return [
-            self._join(key, wanted.get(key), incident, now_ns, is_other_record)
-            for key in sorted(wanted.keys() | notified)
+            self._join(key, wanted.get(key), incident, now, is_other_record) for key in sorted(wanted.keys() | notified)
         ]
 
     def leave(self, group: Group, incident_id: str) -> None:
@@ -76,14 +77,14 @@ class Groups:
         self.evaluate_at_ns.pop(group.key, None)
         self._state.changed.add(GROUP + group.key)
 
-    def drop_resolved(self, now_ns: int) -> None:
+    def drop_resolved(self, counted_ns: int) -> None:
         """Drop the document of each resolved incident whose end has reached every group notified of it."""
         for incident in [found.incident for found in self._state.incidents.values()]:
             keys = self._keys(incident)
             members = [self._state.groups[key].members[incident.incident_id] for key in keys]
             if incident.status != "open" and all(member.notified_status != "open" for member in members):
                 for member in members:
-                    member.ended_ns = now_ns
+                    member.ended_ns = counted_ns
                 self._state.changed |= {GROUP + key for key in keys}
                 del self._state.incidents[incident.incident_id]
                 self._state.changed.add(INCIDENT + incident.incident_id)
@@ -92,7 +93,8 @@ class Groups:
         """Store the newest revision, and keep when the incident opened."""
         incident_id = open_incident.incident.incident_id
         if before:
-            open_incident.since_ns, open_incident.notified_ns = before.since_ns, before.notified_ns
+            open_incident.since_ns, open_incident.since_counted_ns = before.opened
+            open_incident.notified_ns = before.notified_ns
         self._state.incidents[incident_id] = open_incident
         self._state.changed.add(INCIDENT + incident_id)
         if open_incident.incident.status == "open":
@@ -125,7 +127,7 @@ class Groups:
         return key if key in notified else next(same, key)
 
     def _join(
-        self, key: str, route_target: RouteTarget | None, incident: Incident, now_ns: int, is_other_record: bool
+        self, key: str, route_target: RouteTarget | None, incident: Incident, now: Instant, is_other_record: bool
     ) -> Group:
         group = self._state.groups.setdefault(key, Group(key, route_target or RouteTarget("", "")))
         group.route_target = route_target or group.route_target
@@ -133,9 +135,9 @@ class Groups:
         _offer_again(group, member, Age.of(incident), is_other_record)
         member.age, member.ended_ns = Age.of(incident), 0
         if incident.status == "resolved" and not member.notified_status and _is_pending(member):
-            self._decisions.mute(group, incident, Mute(Outcome.REFUTED), now_ns)
+            self._decisions.mute(group, incident, Mute(Outcome.REFUTED), now.wall_ns)
         if not group.changed_ns and notify_reason(incident, member.notified_key, member.notified_status):
-            group.changed_ns = now_ns
+            group.changed_ns = now.counted_ns
         self._state.changed.add(GROUP + group.key)
         self._keys_by_incident.setdefault(incident.incident_id, set()).add(group.key)
         return group

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from epicenter.rules.alerts.counted_time import Instant
 from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.mute import Mute
 from epicenter.rules.alerts.routing import Routing
@@ -36,7 +37,7 @@ class OperatorActions(NamedTuple):
 class EvaluationContext(NamedTuple):
     """The time, and the operator actions in force. `is_last`: no more lines will come, so no grace period applies."""
 
-    now_ns: int
+    now: Instant
     actions: OperatorActions = OperatorActions()
     is_last: bool = False
 
@@ -56,21 +57,21 @@ class Muting:
             return None
         return (
             self._pending(open_incident, reason, context)
-            or self._routing.maintenance(open_incident.labels, context.now_ns)
+            or self._routing.maintenance(open_incident.labels, context.now.wall_ns)
             or self._silenced(open_incident, context)
             or self._routing.inhibited_by(open_incident.labels, open_incidents)
             or self._acknowledged(open_incident, reason, context.actions)
         )
 
     def _pending(self, open_incident: OpenIncident, reason: str, context: EvaluationContext) -> Mute | None:
-        until_ns = open_incident.since_ns + self._routing.spec.grace_period
-        is_within = context.now_ns < until_ns and not context.is_last
+        grace_ns = self._routing.spec.grace_period
+        is_within = context.now.counted_ns < open_incident.since_counted_ns + grace_ns and not context.is_last
         if is_within and reason != "updated" and self._is_liveness(open_incident.incident):
-            return Mute(Outcome.PENDING, until=f"{iso_from_ns(until_ns)[:19]}Z")
+            return Mute(Outcome.PENDING, until=f"{iso_from_ns(open_incident.since_ns + grace_ns)[:19]}Z")
         return None
 
     def _silenced(self, open_incident: OpenIncident, context: EvaluationContext) -> Mute | None:
-        silence = silenced_labels(context.actions.silences, open_incident.labels, context.now_ns)
+        silence = silenced_labels(context.actions.silences, open_incident.labels, context.now.wall_ns)
         return Mute(Outcome.SILENCED, by=silence.who, why=silence.reason) if silence else None
 
     def _acknowledged(self, open_incident: OpenIncident, reason: str, actions: OperatorActions) -> Mute | None:

@@ -1,7 +1,7 @@
 """Incidents and operator actions -> notifications, each change once for each target.
 
 Stages: route, group, mute, deduplicate. Each decision not to notify is a `Delivery` with its reason. Time is an
-argument; `AlertState` outlives the process.
+argument: what people date holds by the wall clock, waits end by counted time. `AlertState` outlives the process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Planner:
     def observe(self, incident: Incident, position: Position, context: EvaluationContext) -> None:
         """Plan what this revision of an incident changes. A revision older than the newest seen changes nothing."""
         self._mutes.clear()
-        for group in self._groups.enter(incident, position, context.now_ns):
+        for group in self._groups.enter(incident, position, context.now):
             self._evaluate(group, context)
 
     def advance(self, context: EvaluationContext) -> list[Delivery]:
@@ -56,9 +56,9 @@ class Planner:
             self._groups.evaluate_at_ns.clear()
             self._acknowledgements = context.actions.acknowledgements
         for group in list(self.state.groups.values()):
-            if context.now_ns >= self._groups.evaluate_at_ns.get(group.key, 0):
+            if context.now.counted_ns >= self._groups.evaluate_at_ns.get(group.key, 0):
                 self._evaluate(group, context)
-        self._groups.drop_resolved(context.now_ns)
+        self._groups.drop_resolved(context.now.counted_ns)
         return self._decisions.take()
 
     def record_sent(self, group: Group, message_ref: Mapping[str, str]) -> None:
@@ -89,8 +89,8 @@ class Planner:
         repeat_ns = group.last_notified_ns + group.route_target.repeat_interval_ns
         due_ns = group.due_ns(reasons.values()) if reasons else repeat_ns
         if not reasons and not group.is_open:
-            self._rest(group, context.now_ns)
-        elif context.now_ns < due_ns and not (context.is_last and reasons):
+            self._rest(group, context.now.counted_ns)
+        elif context.now.counted_ns < due_ns and not (context.is_last and reasons):
             self._groups.evaluate_at_ns[group.key] = due_ns
         else:
             self._notify_unless_muted(group, reasons or self._repeats(group), context)
@@ -106,7 +106,9 @@ class Planner:
                 elif reason:
                     yield incident_id, reason
                 elif (
-                    acknowledged and member.notified_status == "open" and acknowledged.given_ns > member.acknowledged_ns
+                    acknowledged
+                    and member.notified_status == "open"
+                    and acknowledged.given_ns != member.acknowledged_ns
                 ):
                     yield incident_id, "acknowledged"
 
@@ -115,27 +117,27 @@ class Planner:
         still_open = [name for name, member in group.members.items() if member.notified_status == "open"]
         return dict.fromkeys([] if group.pending else still_open, "repeated")
 
-    def _rest(self, group: Group, now_ns: int) -> None:
+    def _rest(self, group: Group, counted_ns: int) -> None:
         """Nothing is open: forget the group when its retention ends."""
         if group.changed_ns:
             group.changed_ns = 0
             self.state.changed.add(GROUP + group.key)
         forget_ns = group.last_notified_ns + RETENTION_NS
-        if now_ns > forget_ns and not group.pending:
+        if counted_ns > forget_ns and not group.pending:
             self.forget(group)
         else:
-            self._groups.evaluate_at_ns[group.key] = max(forget_ns, now_ns) + 1
+            self._groups.evaluate_at_ns[group.key] = max(forget_ns, counted_ns) + 1
 
     def _notify_unless_muted(self, group: Group, reasons: Mapping[str, str], context: EvaluationContext) -> None:
         unmuted, next_ns = {}, [group.last_notified_ns + group.route_target.repeat_interval_ns]
         for incident_id, reason in reasons.items():
             open_incident = self.state.incidents[incident_id]
             escalates_ns = _escalates_ns(open_incident, group.route_target)
-            if reason == "escalated" and escalates_ns > context.now_ns:
+            if reason == "escalated" and escalates_ns > context.now.counted_ns:
                 next_ns.append(escalates_ns if open_incident.notified_ns else 0)
             elif mute := self._mute(open_incident, reason, context):
                 next_ns.append(0)
-                self._decisions.mute(group, open_incident.incident, mute, context.now_ns)
+                self._decisions.mute(group, open_incident.incident, mute, context.now.wall_ns)
             else:
                 unmuted[incident_id] = reason
         if group.changed_ns and not reasons.keys() - unmuted.keys():
@@ -155,8 +157,8 @@ class Planner:
 
     def _notify(self, group: Group, reasons: Mapping[str, str], context: EvaluationContext) -> None:
         """Append one notification to the group's `pending`."""
-        now_ns = context.now_ns
-        for incident_id in [name for name, member in group.members.items() if member.is_forgotten(now_ns)]:
+        counted_ns = context.now.counted_ns
+        for incident_id in [name for name, member in group.members.items() if member.is_forgotten(counted_ns)]:
             self._groups.leave(group, incident_id)
         for incident_id, reason in reasons.items():
             self._note_notified(group, incident_id, reason, context)
@@ -165,10 +167,10 @@ class Planner:
         kind = min(reasons.values(), key=KINDS.index)
         if kind == "resolved" and group.is_open:
             kind = "updated"
-        notification = self._composer.notification(group, kind, reasons, now_ns)
+        notification = self._composer.notification(group, kind, reasons, counted_ns)
         position = self.state.incidents[notification.incident.incident_id].position
-        group.pending.append(Planned(notification, now_ns, position, dict(reasons)))
-        group.last, group.last_notified_ns = notification, now_ns
+        group.pending.append(Planned(notification, counted_ns, position, dict(reasons)))
+        group.last, group.last_notified_ns = notification, counted_ns
         group.notified_count += 1
         self.state.changed.add(GROUP + group.key)
 
@@ -181,10 +183,10 @@ class Planner:
             member.acknowledged_ns = context.actions.acknowledgements[incident_id].given_ns
         is_first = reason in ("opened", "reopened") and not group.route_target.after_ns
         if is_first and not open_incident.notified_ns:
-            open_incident.notified_ns = context.now_ns
+            open_incident.notified_ns = context.now.counted_ns
             self.state.changed.add(INCIDENT + incident_id)
 
 
 def _escalates_ns(open_incident: OpenIncident, route_target: RouteTarget) -> int:
-    """When the incident escalates unless the targets notified first acknowledge it."""
+    """The counted time at which the incident escalates unless the targets notified first acknowledge it."""
     return (open_incident.notified_ns or FAR_NS) + route_target.after_ns

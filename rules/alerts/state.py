@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from epicenter.rules.alerts.counted_time import CountedMark, Instant
 from epicenter.rules.alerts.guard import Acted
 from epicenter.rules.alerts.mute import Mute, mute_of_text
 from epicenter.rules.alerts.notify_reason import Age
@@ -20,7 +21,8 @@ from epicenter.rules.model.times import duration_ns
 INCIDENT: Final = "incident/"
 GROUP: Final = "group/"
 ACTED: Final = "acted"
-"""The keys of records: one for each open incident, one for each group, and one for the allowed actions."""
+CLOCK: Final = "clock"
+"""The keys of records: one for each open incident, one for each group, one for allowed actions, one for the time."""
 
 RETENTION_NS: Final = duration_ns("7d")
 """How long a resolved incident is remembered, so that reading its logs again does not notify again."""
@@ -31,15 +33,25 @@ PROMPT: Final = frozenset(("resolved", "acknowledged"))
 class OpenIncident(msgspec.Struct):
     """An incident that may still need notifications.
 
-    `since_ns` is when it opened or reopened; `notified_ns` is the first notification since then, 0 before it;
-    `position` is that of its newest revision.
+    `since_ns` is the date at which it opened or reopened, `since_counted_ns` the counted time; `notified_ns` is the
+    counted time of the first notification since then, 0 before it; `position` is that of its newest revision.
     """
 
     incident: Incident
     labels: dict[str, tuple[str, ...]]
     since_ns: int
     position: Position
+    since_counted_ns: int = 0
     notified_ns: int = msgspec.field(name="told_ns", default=0)
+
+    def __post_init__(self) -> None:
+        """Records of older versions have the date alone."""
+        self.since_counted_ns = self.since_counted_ns or self.since_ns
+
+    @property
+    def opened(self) -> Instant:
+        """When it opened or reopened, in both times."""
+        return Instant(self.since_ns, self.since_counted_ns)
 
 
 class Member(msgspec.Struct):
@@ -47,7 +59,8 @@ class Member(msgspec.Struct):
 
     `age` is that of the newest revision seen; `notified_key` is the change key of the last notification;
     `notified_status` is open, resolved, refused, or empty before the first; `mute` is the newest decision not to
-    notify; `ended_ns` is when every group had been notified of its end.
+    notify; `acknowledged_ns` is the date of the last acknowledgement that the group was notified of; `ended_ns` is the
+    counted time at which every group had been notified of its end.
     """
 
     age: Age
@@ -58,15 +71,15 @@ class Member(msgspec.Struct):
     is_refused: bool = False
     ended_ns: int = msgspec.field(name="over_ns", default=0)
 
-    def is_forgotten(self, now_ns: int) -> bool:
+    def is_forgotten(self, counted_ns: int) -> bool:
         """Whether its retention has ended."""
-        return 0 < self.ended_ns < now_ns - RETENTION_NS
+        return 0 < self.ended_ns < counted_ns - RETENTION_NS
 
 
 class Planned(msgspec.Struct):
-    """A notification that waits for its target: `planned_ns` gives the order, `position` is its incident's.
+    """A notification that waits for its target. `planned_ns`, in counted time, gives the order.
 
-    `reasons` has the notify reason of each of its incidents.
+    `position` is its incident's; `reasons` has the notify reason of each of its incidents.
     """
 
     notification: Notification
@@ -78,8 +91,8 @@ class Planned(msgspec.Struct):
 class Group(msgspec.Struct):
     """Incidents that one target is notified of together.
 
-    `changed_ns` is the first change not notified yet, 0 without any; `last` is the newest notification; `message_ref`
-    is the target's own reference to it.
+    `changed_ns` is the first change not notified yet, 0 without any, and `last_notified_ns` the newest notification,
+    `last`, both in counted time; `message_ref` is the target's own reference to it.
     """
 
     key: str
@@ -98,7 +111,10 @@ class Group(msgspec.Struct):
         return any(member.notified_status == "open" for member in self.members.values())
 
     def due_ns(self, reasons: Collection[str]) -> int:
-        """When a notification for these reasons may go out. An end or an acknowledgement goes out at once."""
+        """The counted time at which a notification for these reasons may go out.
+
+        An end or an acknowledgement goes out at once.
+        """
         if not self.notified_count:
             return self.changed_ns + self.route_target.group_wait_ns
         if PROMPT.issuperset(reasons):
@@ -146,11 +162,12 @@ class _MuteTexts(msgspec.Struct):
 
 
 class AlertState(msgspec.Struct):
-    """Everything that outlives the process; `changed` has the keys of the records to write."""
+    """Everything that outlives the process; `changed` has the keys of the records to write, `clock` is when."""
 
     incidents: dict[str, OpenIncident] = {}
     groups: dict[str, Group] = {}
     acted: list[Acted] = []
+    clock: CountedMark | None = None
     changed: set[str] = set()
 
     @classmethod
@@ -171,6 +188,14 @@ class AlertState(msgspec.Struct):
             self.groups[key.removeprefix(GROUP)] = group_of(value)
         elif key == ACTED:
             self.acted = msgspec.json.decode(value, type=list[Acted])
+        elif key == CLOCK:
+            self.clock = msgspec.json.decode(value, type=CountedMark)
+
+    def ended(self) -> CountedMark | None:
+        """When the last process wrote; None if none did. Of older versions, the newest date that they wrote."""
+        dates = [open_incident.since_ns for open_incident in self.incidents.values()]
+        dates += [max(group.changed_ns, group.last_notified_ns) for group in self.groups.values()]
+        return self.clock or (CountedMark.of_date(max(dates)) if dates else None)
 
     def take_changes(self) -> dict[str, bytes | None]:
         """The records that changed since the last call; None deletes one.
@@ -185,6 +210,8 @@ class AlertState(msgspec.Struct):
     def _record(self, key: str) -> bytes | None:
         if key == ACTED:
             return msgspec.json.encode(self.acted)
+        if key == CLOCK:
+            return msgspec.json.encode(self.clock)
         name = key.partition("/")[2]
         if key.startswith(GROUP):
             return group_record(self.groups[name]) if name in self.groups else None

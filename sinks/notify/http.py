@@ -70,7 +70,7 @@ class Http:
     def _error(self, host: str, answer: aiohttp.ClientResponse, text: str) -> TransientError | RejectedError:
         status = answer.status
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in RETRYABLE:
-            return transient(f"{host} returned {status}: {text}", self._wait_s(answer.headers.get("Retry-After")))
+            return transient(f"{host} returned {status}: {text}", self._wait_s(answer.headers))
         if status == HTTPStatus.GONE:
             return RejectedError(f"{host} returned 410 (gone): remove this target from alerts.yaml: {text}")
         if status >= HTTPStatus.BAD_REQUEST:
@@ -79,8 +79,10 @@ class Http:
             f"{host} redirects ({status}), which epicenter does not follow: set url to the new address"
         )
 
-    def _wait_s(self, header: str | None) -> float | None:
-        return retry_after_s(header, self._clock()) if header else None
+    def _wait_s(self, headers: Mapping[str, str]) -> float | None:
+        """A date counts from the answer's own, so that our clock may be wrong."""
+        answered_ns = _date_ns(headers.get("Date", "")) or self._clock()
+        return retry_after_s(headers["Retry-After"], answered_ns) if "Retry-After" in headers else None
 
     def _redacted(self, content: bytes, url: str, headers: Mapping[str, str]) -> str:
         """The start of an answer, sanitized and with our secrets redacted."""
@@ -127,12 +129,16 @@ def retry_after_s(header: str, now_ns: int) -> float | None:
     """The seconds of a `Retry-After`, from a number or a date, at most a day; None if invalid."""
     if re.fullmatch(r"[0-9]{1,9}", text := header.strip()):
         return min(float(text), MAX_WAIT_S)
+    until_ns = _date_ns(text)
+    return None if until_ns is None else min(max(0.0, (until_ns - now_ns) / NS_PER_S), MAX_WAIT_S)
+
+
+def _date_ns(text: str) -> int | None:
     try:
-        until = parsedate_to_datetime(text)
+        date = parsedate_to_datetime(text)
     except ValueError:
         return None
-    left_s = until.replace(tzinfo=until.tzinfo or UTC).timestamp() - now_ns / NS_PER_S
-    return min(max(0.0, left_s), MAX_WAIT_S)
+    return round(date.replace(tzinfo=date.tzinfo or UTC).timestamp() * NS_PER_S)
 
 
 async def _first_bytes(content: aiohttp.StreamReader) -> bytes:

@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from time import time_ns
 from typing import Final, Protocol
 
 from aiokafka.errors import KafkaError
 
+from epicenter.rules.alerts.counted_time import ClockReading
 from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.routing import Routing
-from epicenter.rules.alerts.state import GROUP, AlertState, Group, Planned
+from epicenter.rules.alerts.state import CLOCK, GROUP, AlertState, Group, Planned
 from epicenter.rules.errors import PipelineError, TransientError
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import duration_ns
 from epicenter.sinks.log import get_logger
 from epicenter.sinks.notify.target import MessageRef, Target
+from epicenter.stream.alerts.counted_clock import CountedClock, machine_clocks
 from epicenter.stream.alerts.journal import Journal
 from epicenter.stream.alerts.target_queue import TargetQueue
 from epicenter.stream.process.shutdown import FOR_TARGETS_S, SHUTDOWN
@@ -35,6 +37,8 @@ MAX_DELIVERY_S: Final = 15.0
 """Longer than a target takes to answer or to time out; shutting down shortens it."""
 
 MAX_LAST_DELIVERY_S: Final = 2.0
+SAVE_CLOCK_EVERY_NS: Final = duration_ns("1m")
+"""How often the counted time is stored while nothing else is."""
 
 
 class DeliveryLog(Protocol):
@@ -60,26 +64,29 @@ class Dispatcher:
         is_liveness: Callable[[Incident], bool],
         journal: Journal,
         delivery_log: DeliveryLog,
-        clock_ns: Callable[[], int] = time_ns,
+        read_clocks: Callable[[], ClockReading] | None = None,
     ):
         self._routing = routing
         self._is_liveness = is_liveness
         self._journal = journal
         self._delivery_log = delivery_log
-        self._clock_ns = clock_ns
+        self._clock = CountedClock(read_clocks or machine_clocks())
         self._writing = asyncio.Lock()
         self._in_writing: set[str] = set()
         self._unreported: list[Delivery] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.actions = OperatorActions()
         self._targets = targets
-        self.queues = {name: TargetQueue(target, self, clock_ns) for name, target in targets.items()}
+        self.queues = {name: TargetQueue(target, self, self._clock.counted_ns) for name, target in targets.items()}
 
     async def open(self) -> None:
         """Restore the state from the journal. Notifications for targets that are no longer configured are dropped."""
         state, unreadable = AlertState.restored(await self._journal.load())
         for key in unreadable:
             log.error("alert_journal_entry_skipped", key=key, detail="not written by epicenter")
+        if ended := state.ended():
+            self._clock.resume(ended)
+        state.clock = self._clock.mark()
         self._planner = Planner(self._routing, self._is_liveness, state)
         for group in [group for group in state.groups.values() if group.route_target.target not in self.queues]:
             while group.pending:
@@ -102,12 +109,12 @@ class Dispatcher:
             PipelineError, KafkaError: the journal is unavailable; send the revisions again.
         """
         for incident, position in incidents:
-            self._planner.observe(incident, position, EvaluationContext(self._clock_ns(), self.actions))
+            self._planner.observe(incident, position, EvaluationContext(self._clock.now(), self.actions))
         await self.evaluate()
 
     async def evaluate(self, is_last: bool = False) -> None:
         """Plan what is due by now, after time passed or operators acted."""
-        for decision in self._planner.advance(EvaluationContext(self._clock_ns(), self.actions, is_last)):
+        for decision in self._planner.advance(EvaluationContext(self._clock.now(), self.actions, is_last)):
             self._record(decision)
         await self._report()
         await self._save()
@@ -189,7 +196,7 @@ class Dispatcher:
             kind=notification.kind,
             event_time=notification.event_time,
             reason=reason or notification.reason,
-            decided_ns=self._clock_ns(),
+            decided_ns=self._clock.now().wall_ns,
         )
 
     def _record(self, delivery: Delivery) -> None:
@@ -215,6 +222,7 @@ class Dispatcher:
     async def _save(self) -> None:
         async with self._writing:
             state = self._planner.state
+            self._note_time(state)
             self._in_writing = set(state.changed)
             try:
                 if self._in_writing:
@@ -224,3 +232,11 @@ class Dispatcher:
                 raise
             finally:
                 self._in_writing = set()
+
+    def _note_time(self, state: AlertState) -> None:
+        """Let the counted time be written with every change, and now and then while something may wait."""
+        mark, stored = self._clock.mark(), state.clock
+        is_old = stored is None or mark.counted_ns - stored.counted_ns >= SAVE_CLOCK_EVERY_NS
+        if state.changed or (state.groups and is_old):
+            state.clock = mark
+            state.changed.add(CLOCK)

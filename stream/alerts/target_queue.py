@@ -55,12 +55,12 @@ class Outbox(Protocol):
 
 
 class TargetQueue:
-    """Delivers to one target. `clock_ns` gives the current time; only `run` waits."""
+    """Delivers to one target. `counted_ns` gives the counted time now; only `run` waits."""
 
-    def __init__(self, target: Target, outbox: Outbox, clock_ns: Callable[[], int]):
+    def __init__(self, target: Target, outbox: Outbox, counted_ns: Callable[[], int]):
         self._target = target
         self._outbox = outbox
-        self._clock_ns = clock_ns
+        self._counted_ns = counted_ns
         self._failures = 0
         self._tries: dict[str, int] = {}
         self._not_before_ns = 0
@@ -83,12 +83,12 @@ class TargetQueue:
             self._woken.clear()
             await self.step()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._wait_s()):
+                async with asyncio.timeout(self.wait_s):
                     await self._woken.wait()
 
     async def step(self) -> None:
         """Deliver everything that is due."""
-        while not self._is_stopping and self._clock_ns() >= self._not_before_ns and (group := self._first()):
+        while not self._is_stopping and self._counted_ns() >= self._not_before_ns and (group := self._first()):
             await self._deliver(group)
         if not self._is_stopping:
             await self._refresh()
@@ -99,15 +99,12 @@ class TargetQueue:
         return self._failures >= FAILING_AFTER
 
     @property
-    def next_ns(self) -> int:
-        """When `step` is due again if nothing new comes; 0: never."""
+    def wait_s(self) -> float | None:
+        """The seconds until `step` is due if nothing new comes; None: never."""
         due = [self._not_before_ns] if self._first() else []
         if self._target.refresh_every_s:
             due.append(max(self._refresh_ns, self._not_before_ns))
-        return min(due, default=0)
-
-    def _wait_s(self) -> float | None:
-        return max(0.0, (self.next_ns - self._clock_ns()) / NS_PER_S) if self.next_ns else None
+        return max(0.0, (min(due) - self._counted_ns()) / NS_PER_S) if due else None
 
     def _first(self) -> Group | None:
         waiting = self._outbox.waiting(self._target.name)
@@ -149,7 +146,7 @@ class TargetQueue:
         notification_id = planned.notification.notification_id
         tries = self._tries[notification_id] = self._tries.get(notification_id, 0) + 1
         self._pause(notification_id, error.retry_after_s)
-        if self._clock_ns() - planned.planned_ns > GIVE_UP_AFTER_NS:
+        if self._counted_ns() - planned.planned_ns > GIVE_UP_AFTER_NS:
             await self._refuse(
                 group, planned, f"not accepted within {GIVE_UP_AFTER_NS // duration_ns('1d')} days: {error}"
             )
@@ -162,10 +159,10 @@ class TargetQueue:
         chance = int(stable_id(seed, self._failures), 16) / 16**16
         pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10)) * (0.75 + chance / 2)
         pause_s = max(pause_s, min(retry_after_s or 0.0, MAX_RETRY_AFTER_S))
-        self._not_before_ns = self._clock_ns() + round(pause_s * NS_PER_S)
+        self._not_before_ns = self._counted_ns() + round(pause_s * NS_PER_S)
 
     async def _refresh(self) -> None:
-        every_s, now_ns = self._target.refresh_every_s, self._clock_ns()
+        every_s, now_ns = self._target.refresh_every_s, self._counted_ns()
         if not every_s or now_ns < max(self._refresh_ns, self._not_before_ns):
             return
         self._refresh_ns = now_ns + round(every_s * NS_PER_S)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epicenter.rules.alerts.counted_time import Instant
 from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.state import AlertState
@@ -90,7 +91,9 @@ class Run:
     def play(self, steps: list[Step]) -> Run:
         planner = self._planner()
         for number, (revision, now_ns, actions) in enumerate(story(steps)):
-            while not self._is_evaluated(planner, revision, number, EvaluationContext(now_ns, actions)):
+            while not self._is_evaluated(
+                planner, revision, number, EvaluationContext(Instant(now_ns, now_ns), actions)
+            ):
                 planner = self._planner()
             while not self._is_delivered(planner):
                 planner = self._planner()

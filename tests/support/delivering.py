@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aiokafka.errors import KafkaConnectionError
 
+from epicenter.rules.alerts.counted_time import ClockReading
 from epicenter.rules.alerts.state import Planned
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Delivery
@@ -20,19 +21,33 @@ from tests.support.planning import NOW_NS, SILENT_RULE
 
 
 class Clock:
-    """The time it is."""
+    """The clocks of a machine: time passes on both, and `step` sets only that of the wall."""
 
     def __init__(self) -> None:
-        self.now_ns = NOW_NS
+        self.passed_ns = 0
+        self._stepped_ns = 0
+        self._boots = 0
 
     def __call__(self) -> int:
         """Nanoseconds since the epoch."""
-        return self.now_ns
+        return NOW_NS + self.passed_ns + self._stepped_ns
+
+    def step(self, days: float) -> None:
+        """Set the clock of the wall forward, or back."""
+        self._stepped_ns += round(days * 86_400 * NS_PER_S)
+
+    def reboot(self) -> None:
+        """The machine starts again: only the wall clock still shows how much time has passed."""
+        self._boots += 1
+
+    def read(self) -> ClockReading:
+        """Both clocks."""
+        return ClockReading(self(), self.passed_ns, f"boot {self._boots}")
 
     @property
     def passed_s(self) -> float:
         """Since the beginning."""
-        return (self.now_ns - NOW_NS) / NS_PER_S
+        return self.passed_ns / NS_PER_S
 
 
 class Killed(BaseException):
@@ -117,6 +132,11 @@ class Worker:
         if self._dispatcher:
             await self._dispatcher.close()
 
+    async def kill(self) -> None:
+        """Leave only the journal, as after kill -9."""
+        self._dispatcher = None
+        await self._close_sockets()
+
     @property
     def pending(self) -> int:
         """How many notifications still wait."""
@@ -124,15 +144,14 @@ class Worker:
         return sum(map(dispatcher.pending, dispatcher.queues)) if dispatcher else 0
 
     async def _pass_time(self, until_s: float) -> None:
-        until_ns = NOW_NS + round(until_s * NS_PER_S)
         while True:
-            next_ns = until_ns
+            next_s = until_s
             if await self._survives(_deliver) and self._dispatcher:
-                due = [queue.next_ns for queue in self._dispatcher.queues.values() if queue.next_ns]
-                next_ns = min([until_ns, *due])
-                if self.clock.now_ns >= until_ns:
+                due = [queue.wait_s for queue in self._dispatcher.queues.values()]
+                next_s = min([until_s, *(self.clock.passed_s + wait_s for wait_s in due if wait_s)])
+                if self.clock.passed_s >= until_s:
                     return
-            self.clock.now_ns = max(self.clock.now_ns, next_ns) if next_ns > self.clock.now_ns else until_ns
+            self.clock.passed_ns = max(self.clock.passed_ns + 1, round(next_s * NS_PER_S))
 
     async def _survives(self, act: Callable[[Dispatcher], object]) -> bool:
         try:
@@ -141,13 +160,12 @@ class Worker:
                 journal = MortalJournal(self._file, self._kill)
                 self._targets = self._alerts.make_targets(self.clock)
                 rules = self._alerts.routing
-                opened = Dispatcher(rules, self._targets, _is_liveness, journal, self.ledger, self.clock)
+                opened = Dispatcher(rules, self._targets, _is_liveness, journal, self.ledger, self.clock.read)
                 await opened.open()
                 self._dispatcher = opened
             await act(self._dispatcher)  # type: ignore[misc]
         except Killed:
-            self._dispatcher = None
-            await self._close_sockets()
+            await self.kill()
             return False
         return True
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from epicenter.rules.alerts.counted_time import Instant
 from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.routing import Routing
@@ -115,7 +116,7 @@ class PlannerHarness:
 
     def context(self, is_last: bool = False) -> EvaluationContext:
         """Now, with the operator actions."""
-        return EvaluationContext(self.now_ns, self.actions, is_last)
+        return EvaluationContext(Instant(self.now_ns, self.now_ns), self.actions, is_last)
 
 
 def ids(notifications: Iterable[Notification]) -> Collection[str]:

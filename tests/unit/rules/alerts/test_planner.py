@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from epicenter.rules.alerts.mute_stages import EvaluationContext, OperatorActions
+from epicenter.rules.alerts.mute_stages import OperatorActions
 from epicenter.rules.alerts.planner import MAX_PENDING
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.alerts.state import RETENTION_NS
@@ -257,10 +257,8 @@ def test_an_incident_without_a_route_is_recorded_as_unrouted() -> None:
 def refuse(harness: PlannerHarness, *revisions: Incident) -> None:
     """Observes these revisions and refuses their notifications."""
     for revision in revisions:
-        harness.planner.observe(
-            revision, Position("incidents/0", revision.revision), EvaluationContext(harness.now_ns, harness.actions)
-        )
-    harness.planner.advance(EvaluationContext(harness.now_ns, harness.actions))
+        harness.planner.observe(revision, Position("incidents/0", revision.revision), harness.context())
+    harness.planner.advance(harness.context())
     for group in harness.planner.state.groups.values():
         while group.pending:
             harness.planner.record_refused(group)
@@ -269,7 +267,7 @@ def refuse(harness: PlannerHarness, *revisions: Incident) -> None:
 
 def replay(harness: PlannerHarness, incident: Incident) -> None:
     """The same revision in another record."""
-    harness.planner.observe(incident, Position("incidents/0", 1000), EvaluationContext(harness.now_ns, harness.actions))
+    harness.planner.observe(incident, Position("incidents/0", 1000), harness.context())
 
 
 def test_a_refused_revision_notifies_again_from_a_new_record_not_after_a_restart() -> None:
@@ -303,9 +301,9 @@ def test_resolved_is_not_sent_for_a_refused_group() -> None:
 def test_resolved_reaches_a_target_that_refused_opened_and_accepted_an_update() -> None:
     harness = PlannerHarness(routing())
     for revision in (INCIDENT, incident(nodes=30)):
-        harness.planner.observe(revision, Position("incidents/0", 1), EvaluationContext(harness.now_ns))
+        harness.planner.observe(revision, Position("incidents/0", 1), harness.context())
         harness.now_ns += 61 * NS_PER_S
-    harness.planner.advance(EvaluationContext(harness.now_ns))
+    harness.planner.advance(harness.context())
     (group,) = harness.planner.state.groups.values()
     harness.planner.record_refused(group)
     assert harness.wait(0).process(resolved(incident(nodes=30))).kinds == ["updated", "resolved"]
@@ -351,7 +349,7 @@ def test_records_may_be_cut_off_anywhere() -> None:
     harness.process(first).wait(30).process(second, resolved(first), after_s=1)
     assert harness.kinds == ["opened"]
     harness.now_ns += 60 * NS_PER_S
-    harness.planner.advance(EvaluationContext(harness.now_ns))
+    harness.planner.advance(harness.context())
     changes = harness.planner.state.take_changes()
     assert None in changes.values()
     for length in range(len(changes)):

@@ -113,8 +113,17 @@ async def test_retry_after_is_seconds_or_a_date(header: str, wait_s: float | Non
     async with recording() as recorder:
         for status in (429, 503):
             recorder.requests.clear()
-            error = await fault(recorder, Answer(status, b"", {"Retry-After": header}))
+            error = await fault(recorder, Answer(status, b"", {"Retry-After": header, "Date": formatdate(NOW_S)}))
             assert isinstance(error, TransientError) and error.retry_after_s == wait_s
+
+
+@pytest.mark.parametrize("days", [1, -1, 4, -4])
+async def test_a_date_to_retry_after_counts_from_the_date_of_the_answer_not_from_our_clock(days: int) -> None:
+    theirs_s = NOW_S + days * 86_400
+    headers = {"Date": formatdate(theirs_s, usegmt=True), "Retry-After": formatdate(theirs_s + 90, usegmt=True)}
+    async with recording() as recorder:
+        error = await fault(recorder, Answer(429, b"", headers))
+    assert isinstance(error, TransientError) and error.retry_after_s == 90
 
 
 async def test_error_shows_the_answer_cut_and_redacted() -> None:

@@ -126,7 +126,7 @@ async def test_a_notification_that_always_fails_lets_others_pass_and_is_given_up
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         await worker.play(story(), 60 * MINUTE_S)
         assert {name for name, _ in accepted_by(receiver)} == {"i1", "i2"}
-        worker.clock.now_ns += GIVE_UP_AFTER_NS
+        worker.clock.passed_ns += GIVE_UP_AFTER_NS
         await worker.play([], GIVE_UP_AFTER_NS / NS_PER_S + 90 * MINUTE_S)
         assert worker.pending == 0
     assert {message.notification.incident.incident_id for message, _ in worker.ledger.given_up} == {"i0"}
