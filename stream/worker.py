@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaConnectionError
 from faust.worker import Worker
 
 from epicenter.rules.errors import ConfigError, TransientError
+from epicenter.sinks.private_files import private_folder
 from epicenter.stream.app import build_app
 from epicenter.stream.kafka.topics import missing_topics
 from epicenter.stream.process.memory import limit_allocator
@@ -33,7 +34,7 @@ def run_worker(settings: Settings) -> int:
         or_hidden = "" if settings.kafka_security == "plaintext" else ", or allow this user to describe it"
         remedy = f"on {settings.kafka}: run `epicenter topics`{or_hidden}"
         raise ConfigError([f"no topic {name} {remedy}" for name in missing])
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    private_folder(settings.data_dir)
     return run_app(build_app(settings, rules))
 
 

@@ -19,6 +19,7 @@ from epicenter.rules.errors import ConfigError, TransientError
 from epicenter.sinks.clickhouse.dsn import StoreTarget
 from epicenter.sinks.clickhouse.errors import StoreDamagedError, StoreInUseError
 from epicenter.sinks.log import get_logger
+from epicenter.sinks.private_files import private_folder
 
 log: Final = get_logger(__name__)
 
@@ -61,7 +62,7 @@ def open_embedded(target: StoreTarget) -> Any:
 
 def _prepare_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
     except OSError as error:
         raise ConfigError([f"{folder}: can't be used as the store's folder: {error.strerror}"]) from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):

@@ -17,6 +17,7 @@ from epicenter.sinks.clickhouse import jobs, operator_actions, reading
 from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.clickhouse.unnamed import list_unnamed
 from epicenter.sinks.evidence.questions import answer
+from epicenter.sinks.net.proof import PROOF_PATH
 from epicenter.sinks.net.token_guard import IS_KNOWN, OPEN_PATHS, require_token
 from epicenter.sinks.page import guard, postmortem
 from epicenter.sinks.page.actions import Actions
@@ -47,7 +48,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
     """
     state = StateReader(query)
     pages, actions = _Pages(query, health, feed, state), Actions(query, feed)
-    admit = require_token(token, *OPEN_PATHS) if token else guard.only_this_machine
+    admit = require_token(token, *OPEN_PATHS, PROOF_PATH) if token else guard.only_this_machine
     application = web.Application(
         middlewares=[
             guard.errors_as_json,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from epicenter.rules.errors import ConfigError, TransientError
+from epicenter.sinks.private_files import private_file, private_folder
 
 Records = Mapping[str, bytes | None]
 """By key; None deletes the record."""
@@ -28,10 +29,10 @@ class Journal(Protocol):
 
 
 class FileJournal:
-    """A SQLite file, for one process on one machine."""
+    """A SQLite file, for one process on one machine, that only its user can read."""
 
     def __init__(self, file: Path):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent)
         self._file = file
         self._connection: sqlite3.Connection | None = None
 
@@ -58,11 +59,12 @@ class FileJournal:
 
     def _load(self) -> dict[str, bytes]:
         try:
+            private_file(self._file)
             self._connection = sqlite3.connect(self._file, check_same_thread=False)
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
             return dict(self._connection.execute("SELECT key, value FROM records ORDER BY rowid"))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise ConfigError(
                 [f"{self._file}: can't be used: {error}; move it elsewhere; open incidents are then notified again"]
             ) from error

@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from epicenter.rules.errors import ConfigError, InputError, TransientError
 from epicenter.sinks.clickhouse.errors import StoreDamagedError, StoreInUseError
 from epicenter.sinks.clickhouse.reading import newest_change
 from epicenter.sinks.net.loopback import is_loopback
+from epicenter.sinks.net.proof import PROOF_PATH, is_nonce, proof
 from epicenter.sinks.page import Feed, Watcher, page
 from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.local.store_metrics import StoreMetrics
@@ -25,6 +27,7 @@ from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.process.shutdown import stop_on_signals
 from epicenter.stream.rule_tools.reload import running
 from epicenter.stream.settings import Settings
+from epicenter.stream.store.running_page import PageNote, remove_note
 from epicenter.stream.store.thread import Store
 
 POLL_EVERY_S: Final = 2.0
@@ -57,10 +60,10 @@ async def _serve(settings: Settings, report: Callable[[str], None]) -> None:
     application = page(store.query, lambda: _health(watcher, store), feed, token)
     application.add_routes(dead_letter_routes(store.list_dead_letters, store.get_dead_letter))
     application.add_routes([metrics_route(StoreMetrics(store).text)])
-    note = None if settings.store else page_note(settings.data_dir)
+    noted_in = None if settings.store else settings.data_dir
     try:
         await _refuse_unless_temporary(store)
-        async with served(application, settings, note) as url:
+        async with served(application, settings, noted_in) as url:
             report(f"incidents: {url}")
             async with running(watcher.follow(POLL_EVERY_S)):
                 await stop.wait()
@@ -95,29 +98,36 @@ async def _refuse_unless_temporary(store: Store) -> None:
 
 
 @asynccontextmanager
-async def served(application: web.Application, settings: Settings, note: Path | None) -> AsyncIterator[str]:
-    """Serve, on the loopback on any free port when the wanted one is taken; `note` tells commands here the address.
+async def served(application: web.Application, settings: Settings, noted_in: Path | None) -> AsyncIterator[str]:
+    """Serve, on the loopback on any free port when the wanted one is taken; commands find the note in `noted_in`.
 
     Raises:
         ConfigError: there is no such address, or its port is taken.
     """
+    key = token_hex(32)
+    application.add_routes([_proof_route(key)])
     runner = web.AppRunner(application, shutdown_timeout=MAX_CLOSE_S)
+    remove_note(noted_in)
     await runner.setup()
     try:
         url = await _listen(runner, settings.page_host, settings.page_port)
-        if note:
-            note.write_text(url)
+        if noted_in:
+            PageNote(url, key).write(noted_in)
         yield url
     finally:
-        if note:
-            note.unlink(missing_ok=True)
+        remove_note(noted_in)
         await runner.cleanup()
 
 
-def page_note(data_dir: Path) -> Path:
-    """The file with the address of the running process's page."""
-    data_dir.mkdir(parents=True, exist_ok=True)
-    return data_dir / "page.url"
+def _proof_route(key: str) -> web.RouteDef:
+    """The route by which the page proves that it wrote the note with this key; it needs no token."""
+
+    async def prove(request: web.Request) -> web.Response:
+        """The proof for the `nonce` of a command on this machine, as text."""
+        nonce = request.query.get("nonce", "")
+        return web.Response(text=proof(key, nonce)) if is_nonce(nonce) else web.Response(status=400)
+
+    return web.get(PROOF_PATH, prove)
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> str:

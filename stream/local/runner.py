@@ -18,7 +18,7 @@ from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.alerts.file import alerts_of
 from epicenter.stream.local.ghost_check import GhostCheck, writer_of
 from epicenter.stream.local.notifier import LocalNotifier
-from epicenter.stream.local.page import metrics_route, page_note, served
+from epicenter.stream.local.page import metrics_route, served
 from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.local.saved_state import StateFile
 from epicenter.stream.local.source_report import SourceReport
@@ -207,7 +207,7 @@ class LocalRunner:
         application = page(self._store.query, self._health, self._feed, checked_token(self._settings, "page"))
         application.add_routes(dead_letter_routes(self._store.list_dead_letters, self._store.get_dead_letter))
         application.add_routes([metrics_route(self._writer.metrics_text)])
-        async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
+        async with served(application, self._settings, self._settings.data_dir) as url:
             self._report(f"incidents: {url}")
             if self._on_page:
                 self._on_page(url)

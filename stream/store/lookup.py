@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -16,15 +14,13 @@ from epicenter.rules.errors import ConfigError, InputError, TransientError
 from epicenter.sinks.operator_actions import RefusedError
 from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.settings import Settings
+from epicenter.stream.store.running_page import PageAnswer, query_page
 
 if TYPE_CHECKING:
     from epicenter.sinks.clickhouse.client import Client
 
-PAGE_TIMEOUT_S: Final = 5.0
 MAX_ID_LENGTH: Final = 64
-JSON: Final = "application/json"
 Result = TypeVar("Result")
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def checked_id(text: str) -> str:
@@ -44,19 +40,13 @@ def from_page(settings: Settings, path: str) -> Any:
     Raises:
         InputError: it has nothing at this path.
     """
-    note = settings.data_dir / "page.url"
-    if settings.store or not note.exists():
-        return None
-    try:
-        with _DIRECT.open(_request(settings, note.read_text() + path), timeout=PAGE_TIMEOUT_S) as answer:
-            return orjson.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        _raise_wrong_token(error)
-        if error.code == HTTPStatus.NOT_FOUND and (reason := _reason(error)):
-            raise InputError(reason) from error
-        return None
-    except (OSError, ValueError):
-        return None
+    answer = query_page(settings, path)
+    if answer is None or answer.status == HTTPStatus.OK:
+        return answer and orjson.loads(answer.body)
+    _raise_wrong_token(answer)
+    if answer.status == HTTPStatus.NOT_FOUND and (reason := _reason(answer)):
+        raise InputError(reason)
+    return None
 
 
 def to_page(settings: Settings, path: str, form: object) -> Any:
@@ -66,47 +56,29 @@ def to_page(settings: Settings, path: str, form: object) -> Any:
         RefusedError: it refuses the form, with the reason.
         TransientError: it can't write at the moment.
     """
-    note = settings.data_dir / "page.url"
-    if settings.store or not note.exists():
-        return None
-    try:
-        request = _request(settings, note.read_text() + path, orjson.dumps(form))
-        with _DIRECT.open(request, timeout=PAGE_TIMEOUT_S) as answer:
-            return orjson.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        _raise_wrong_token(error)
-        _raise_refusal(error)
-        return None
-    except (OSError, ValueError):
-        return None
+    answer = query_page(settings, path, orjson.dumps(form))
+    if answer is None or answer.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+        return answer and orjson.loads(answer.body)
+    _raise_wrong_token(answer)
+    if reason := _reason(answer):
+        is_away = answer.status == HTTPStatus.SERVICE_UNAVAILABLE
+        raise TransientError(reason) if is_away else RefusedError(reason, answer.status)
+    return None
 
 
-def _request(settings: Settings, url: str, form: bytes | None = None) -> urllib.request.Request:
-    headers = {"Content-Type": JSON} if form is not None else {}
-    if token := settings.page_token.get_secret_value():
-        headers["Authorization"] = f"Bearer {token}"
-    return urllib.request.Request(url, form, headers)
-
-
-def _raise_wrong_token(error: urllib.error.HTTPError) -> None:
+def _raise_wrong_token(answer: PageAnswer) -> None:
     """Raise an error that names the setting if the page requires another token."""
-    if error.code == 401 and error.headers.get("WWW-Authenticate") == "Bearer":
+    if answer.status == HTTPStatus.UNAUTHORIZED and answer.headers.get("WWW-Authenticate") == "Bearer":
         raise ConfigError(
             ["page_token: the page of the running epicenter refuses it: set the token that it was started with"]
         )
 
 
-def _raise_refusal(error: urllib.error.HTTPError) -> None:
-    """Raise the reason that the page gives, if it gives one."""
-    if reason := _reason(error):
-        raise TransientError(reason) if error.code == 503 else RefusedError(reason, error.code)
-
-
-def _reason(error: urllib.error.HTTPError) -> str:
-    """Why the page refuses; nothing if another program has its port by now and answers otherwise."""
+def _reason(answer: PageAnswer) -> str:
+    """Why the page refuses, if it gives a reason."""
     try:
-        return str(orjson.loads(error.read())["error"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(orjson.loads(answer.body)["error"])
+    except (ValueError, KeyError, TypeError):
         return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import urllib.error
@@ -53,7 +54,7 @@ def test_a_store_open_in_another_process_is_refused_until_it_is_closed(tmp_path:
     assert (code, "has this embedded store open" in errors) == (69, True)
     with epicenter(tmp_path, "page", "--data-dir", tmp_path / "data", "--port", 0) as base:
         assert json.loads(fetched(base + "/healthz")[1])["status"] == "ok"
-        assert (tmp_path / "data" / "page.url").read_text() == base + "/"
+        assert (tmp_path / "data" / "page.url").read_text().splitlines()[0] == base + "/"
     assert not (tmp_path / "data" / "page.url").exists()
 
 
@@ -131,3 +132,28 @@ def fetched(url: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def test_what_listens_where_a_killed_page_was_gets_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "logs").mkdir()
+    data, received = tmp_path / "data", list[bytes]()
+    monkeypatch.setenv("EPICENTER_PAGE_TOKEN", "0123456789abcdef")
+    options = ("--data-dir", data, "--page-port", 0)
+    with epicenter(tmp_path, "run", tmp_path / "logs", *options, ends_by=signal.SIGKILL) as base:
+        pass
+    assert (data / "page.url").read_text().startswith(base)
+    with socket.create_server(("127.0.0.1", urlsplit(base).port or 0)) as stranger, ThreadPoolExecutor(1) as pool:
+        pool.submit(_answer_with_a_redirect, stranger, received)
+        command = [*EPICENTER, "silences", "list", "--data-dir", str(data)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert b"GET /proof" in received[0]
+    assert b"0123456789abcdef" not in b"".join(received)
+
+
+def _answer_with_a_redirect(stranger: socket.socket, received: list[bytes]) -> None:
+    connection, _ = stranger.accept()
+    with connection:
+        received.append(connection.recv(1 << 16))
+        connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n")
+        received.append(connection.recv(1 << 16))

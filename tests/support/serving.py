@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from deploy.dev.process import EPICENTER
 
 
 @contextmanager
-def epicenter(folder: Path, *arguments: object) -> Iterator[str]:
+def epicenter(folder: Path, *arguments: object, ends_by: int = signal.SIGTERM) -> Iterator[str]:
     """A command that serves the page, in the background; the address of its page, without the last slash."""
     log = folder / "epicenter.log"
     with log.open("wb") as out:
@@ -24,5 +25,5 @@ def epicenter(folder: Path, *arguments: object) -> Iterator[str]:
             assert line, printed
         yield line.split()[1].rstrip("/")
     finally:
-        process.terminate()
+        process.send_signal(ends_by)
         process.communicate(timeout=60)
