@@ -23,6 +23,9 @@ _EARLIEST_ISO: Final = "2000"
 UTC_ZONE: Final = "UTC"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_DURATION_NS = 2**62
+"""As long as times since the epoch can add and still be stored: 146 years."""
+
 UNIT_NS = {"ms": 1_000_000, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86400 * NS_PER_S}
 
 
@@ -56,7 +59,10 @@ def duration_ns(text: str) -> int:
     found = _DURATION.fullmatch(text.strip())
     if not found:
         raise ValueError(f"{text!r} is not a duration: write a number and a unit (ms, s, m, h or d), such as 35m")
-    return round(float(found[1]) * UNIT_NS[found[2]])
+    length_ns = float(found[1]) * UNIT_NS[found[2]]
+    if length_ns > MAX_DURATION_NS:
+        raise ValueError(f"{text[:20]!r} is too long: write at most {MAX_DURATION_NS // UNIT_NS['d']}d")
+    return round(length_ns)
 
 
 def iso_ns(text: str) -> int:

@@ -14,6 +14,7 @@ from epicenter.rules.model.times import iso_from_ns
 from epicenter.sinks.clickhouse import jobs, lines, operator_actions, reading, unnamed
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.named import named_incident
+from epicenter.sinks.net.parameters import number
 
 Parameters = Mapping[str, str]
 Answer = dict[str, Any]
@@ -37,7 +38,7 @@ def answer(client: Client, question: str, parameters: Parameters) -> Answer:
 
 def _incident(client: Client, parameters: Parameters) -> Incident | None:
     """By `id`, a unique prefix or `newest`; at `revision` if given."""
-    incident, revision = named_incident(client, parameters.get("id", "")), _number(parameters, "revision", 0)
+    incident, revision = named_incident(client, parameters.get("id", "")), number(parameters, "revision", 0)
     if revision in (0, incident.revision):
         return incident
     return reading.get_revision(client, incident.incident_id, revision)
@@ -79,24 +80,24 @@ def _incidents(client: Client, parameters: Parameters) -> Any:
         node=parameters.get("node", ""),
         job=parameters.get("job", ""),
         terms=[word.lower() for word in parameters.get("words", "").split()][:MAX_TERMS],
-        since_ns=_number(parameters, "since_ns", 0),
+        since_ns=number(parameters, "since_ns", 0),
     )
-    return reading.find_incidents(client, wanted, min(_number(parameters, "limit", 50), MAX_LISTED))
+    return reading.find_incidents(client, wanted, number(parameters, "limit", 50, 1, MAX_LISTED))
 
 
 def _similar(client: Client, parameters: Parameters) -> Any:
     """Incidents with the same class, node, GPU or job as `id`, at most `limit`."""
     incident = named_incident(client, parameters.get("id", ""))
-    return reading.similar_incidents(client, incident, min(_number(parameters, "limit", 8), MAX_LISTED))
+    return reading.similar_incidents(client, incident, number(parameters, "limit", 8, 1, MAX_LISTED))
 
 
 def _line(client: Client, parameters: Parameters) -> Any:
     """A line that a rule matched, and the stored lines around it; None if the store has no such line."""
-    source, number = parameters.get("source", ""), _number(parameters, "number", 0)
-    first = max(0, number - min(_number(parameters, "before", 0), MAX_LINES_AROUND))
-    last = number + min(_number(parameters, "after", 0), MAX_LINES_AROUND)
+    source, at = parameters.get("source", ""), number(parameters, "number", 0)
+    first = max(0, at - number(parameters, "before", 0, 0, MAX_LINES_AROUND))
+    last = at + number(parameters, "after", 0, 0, MAX_LINES_AROUND)
     matched = lines.matched_lines(client, source, first, last)
-    wanted = next((line for line in matched if line["number"] == number), None)
+    wanted = next((line for line in matched if line["number"] == at), None)
     if wanted is None:
         return None
     topic, _, partition = source.rpartition("/")
@@ -113,7 +114,7 @@ def _signal(client: Client, parameters: Parameters) -> Any:
 
 def _jobs(client: Client, parameters: Parameters) -> Any:
     """Jobs of the last day, at most `limit`."""
-    return jobs.list_jobs(client, min(_number(parameters, "limit", 200), MAX_LISTED))
+    return jobs.list_jobs(client, min(number(parameters, "limit", 200), MAX_LISTED))
 
 
 def _ranks(client: Client, parameters: Parameters) -> Any:
@@ -139,8 +140,8 @@ def _deliveries(client: Client, parameters: Parameters) -> Any:
 
 def _unnamed(client: Client, parameters: Parameters) -> Any:
     """Messages that look like failures and that no rule names, first seen since `since_ns`, at most `limit`."""
-    limit = min(_number(parameters, "limit", 50), MAX_LISTED)
-    return unnamed.list_unnamed(client, _number(parameters, "since_ns", 0), limit)
+    limit = number(parameters, "limit", 50, 1, MAX_LISTED)
+    return unnamed.list_unnamed(client, number(parameters, "since_ns", 0), limit)
 
 
 QUESTIONS: Final[dict[str, Callable[[Client, Parameters], Any]]] = {
@@ -157,12 +158,3 @@ QUESTIONS: Final[dict[str, Callable[[Client, Parameters], Any]]] = {
     "deliveries": _deliveries,
     "unnamed": _unnamed,
 }
-
-
-def _number(parameters: Parameters, name: str, default: int) -> int:
-    text = parameters.get(name, "")
-    if not text:
-        return default
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise ValueError(f"{name}: write a number from 0")
-    return int(text)

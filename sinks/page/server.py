@@ -17,6 +17,7 @@ from epicenter.sinks.clickhouse import jobs, operator_actions, reading
 from epicenter.sinks.clickhouse.named import named_incident
 from epicenter.sinks.clickhouse.unnamed import list_unnamed
 from epicenter.sinks.evidence.questions import answer
+from epicenter.sinks.net.parameters import number
 from epicenter.sinks.net.proof import PROOF_PATH
 from epicenter.sinks.net.token_guard import IS_KNOWN, OPEN_PATHS, require_token
 from epicenter.sinks.page import guard, postmortem
@@ -66,8 +67,8 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.get("/", pages.incidents),
             web.get("/incidents/{id}", pages.incident),
             web.get("/jobs", pages.jobs),
-            web.get("/jobs/{cluster}/{job}", pages.job),
-            web.get("/nodes/{node}", pages.node),
+            web.get("/jobs/{cluster:[^/]+}/{job:[^/]+}", pages.job),
+            web.get("/nodes/{node:[^/]+}", pages.node),
             web.get("/silences", pages.silences),
             web.get("/unnamed", pages.unnamed),
             web.get("/events", events(feed, health, state.read)),
@@ -77,7 +78,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.get("/api/incidents", pages.api_incidents),
             web.get("/api/incidents/{id}.md", pages.api_markdown),
             web.get("/api/incidents/{id}", pages.api_incident),
-            web.get("/api/jobs/{cluster}/{job}/ranks", pages.api_ranks),
+            web.get("/api/jobs/{cluster:[^/]+}/{job:[^/]+}/ranks", pages.api_ranks),
             web.get("/api/handover/{question}", pages.api_evidence),
             web.post("/api/incidents/{id}/feedback", actions.give_feedback),
             web.post("/api/incidents/{id}/acknowledgement", actions.acknowledge),
@@ -156,11 +157,12 @@ class _Pages:
 
     async def api_incidents(self, request: web.Request) -> web.Response:
         """Incidents, open ones first; filtered as the list is. `limit` is at most 1000."""
-        limit = request.query.get("limit", str(DEFAULT_LIMIT))
-        if not (limit.isascii() and limit.isdecimal() and len(limit) < 9 and 1 <= int(limit) <= MAX_LIMIT):
-            return json_response({"error": f"limit: write a number from 1 to {MAX_LIMIT}"}, status=400)
+        try:
+            limit = number(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+        except ValueError as error:
+            return json_response({"error": str(error)}, status=400)
         wanted = ListQuery.of(request.query).store_filter(time_ns())
-        return json_response(await self._query(lambda client: reading.find_incidents(client, wanted, int(limit))))
+        return json_response(await self._query(lambda client: reading.find_incidents(client, wanted, limit)))
 
     async def api_incident(self, request: web.Request) -> web.Response:
         """An incident, as `epicenter incidents show --json` prints it."""

@@ -64,7 +64,7 @@ class Since(click.ParamType):
         try:
             time = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r}: write how long ago, such as 2h, or a time, such as 2026-03-02T09:00:00Z")
+            self.fail(f"{value[:80]!r}: write how long ago, such as 2h, or a time, such as 2026-03-02T09:00:00Z")
         aware = time if time.tzinfo else time.replace(tzinfo=UTC)
         return min(max(int(aware.timestamp()), 0) * NS_PER_S, LAST_NS)
 

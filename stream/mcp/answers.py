@@ -21,6 +21,7 @@ from epicenter.sinks.clickhouse.reading import Similar
 from epicenter.sinks.evidence.reference import LineReference, parse, part_reference
 from epicenter.sinks.evidence.render import as_json, as_markdown
 from epicenter.sinks.evidence.untrusted import NOTICE, cut, defused
+from epicenter.sinks.net.parameters import MAX_NUMBER
 from epicenter.sinks.page.grid import Cell, grid_of
 from epicenter.sinks.text import job_state
 from epicenter.sinks.text.incident_document import incident_of
@@ -159,7 +160,8 @@ def time_of(text: str) -> int:
         time = datetime.fromisoformat(text)
     except ValueError as error:
         raise ValueError(f"since: {defused(text[:80])}: write 2h, or a time such as 2026-03-02T09:00:00Z") from error
-    return max(0, int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()) * NS_PER_S)
+    seconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+    return min(max(0, seconds * NS_PER_S), MAX_NUMBER)
 
 
 _LONG_PARTS: Final = (

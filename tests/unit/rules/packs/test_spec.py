@@ -119,5 +119,11 @@ def test_refuses_invalid_durations(text: str) -> None:
         duration_ns(text)
 
 
+@pytest.mark.parametrize("text", ["9" * 400 + "d", "60000d", "9" * 30 + "ms"])
+def test_a_duration_longer_than_times_that_can_be_stored_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="too long: write at most 53375d"):
+        duration_ns(text)
+
+
 def test_iso_has_nine_digits() -> None:
     assert iso_from_ns(1_772_442_001_000_000_005) == "2026-03-02T09:00:01.000000005Z"

@@ -8,10 +8,12 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from time import time_ns
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from epicenter.rules.alerts.silences import MATCHERS, Silence
 from epicenter.rules.errors import TransientError
@@ -215,6 +217,41 @@ async def test_api_returns_the_postmortem_as_markdown(browser: Browser) -> None:
     response = await browser.get(f"/api/incidents/{ID}.md")
     assert response.content_type == "text/markdown"
     assert "GPU fell off the bus" in await response.text()
+
+
+@pytest.mark.parametrize("question", ["incidents", "similar", "unnamed"])
+@pytest.mark.parametrize("limit", ["0", "-1", "1001", "9" * 19, str(10**30), "nan", "1.5", "many"])
+async def test_invalid_limit_of_a_question_is_400(browser: Browser, question: str, limit: str) -> None:
+    response = await browser.get(f"/api/handover/{question}", params={"id": ID, "limit": limit})
+    assert (response.status, await response.json()) == (400, {"error": "limit: write a number from 1 to 1000"})
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [("incidents", "since_ns"), ("unnamed", "since_ns"), ("incident", "revision"), ("line", "number")],
+)
+@pytest.mark.parametrize("text", ["-1", str(2**63), "9" * 19, str(10**30), "nan"])
+async def test_invalid_number_of_a_question_is_400(browser: Browser, question: str, name: str, text: str) -> None:
+    response = await browser.get(f"/api/handover/{question}", params={"id": ID, name: text})
+    assert response.status == 400
+    assert (await response.json())["error"].startswith(f"{name}: write a number from 0 to ")
+    response = await browser.get(f"/api/handover/{question}", params={"id": ID, name: str(2**63 - 1)})
+    assert response.status == 200, "the largest that it allows finds nothing"
+
+
+@pytest.mark.parametrize("name", ["a{b}", "{job}", "{", "a/b", "50%", "a?b#c", "{{7*7}}"])
+async def test_a_name_with_signs_of_addresses_has_a_page_that_links_lead_to(
+    browser: Browser, store: Store, name: str
+) -> None:
+    incident = an_incident()
+    root = msgspec.structs.replace(incident.root_cause, node=name)
+    changed = {"nodes": (name,), "jobs": (name,), "cluster": name, "root_cause": root, "progress": {}, "revision": 9}
+    store.write(msgspec.structs.replace(incident, **changed))
+    text, segment = await text_of(browser, f"/incidents/{ID}"), quote(name, safe="")
+    for link in (f"/jobs/{segment}/{segment}", f"/nodes/{segment}?cluster={segment}"):
+        assert f'href="{link}"' in text
+        assert (await browser.get(URL(link, encoded=True))).status == 200
+    assert (await browser.get(URL(f"/api/jobs/{segment}/{segment}/ranks", encoded=True))).status == 200
 
 
 @pytest.mark.parametrize(
