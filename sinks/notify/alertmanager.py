@@ -56,7 +56,7 @@ class AlertmanagerTarget(PostingTarget):
                 for notification, message_ref in still_open
                 for alert in self._alerts(notification, message_ref, now_ns)
             ]
-            await self._http.post(self._url, json_bytes(alerts), self._headers)
+            await self._http.post_to_api(self._url, json_bytes(alerts), self._headers)
 
     def _alerts(self, notification: Notification, message_ref: MessageRef, now_ns: int) -> list[dict[str, Any]]:
         def labels_of(incident: Incident | Brief) -> dict[str, str]:

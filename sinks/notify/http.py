@@ -62,6 +62,17 @@ class Http:
             raise self._error(host, answer, self._redacted(content, url, all_headers))
         return content
 
+    async def post_to_api(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """As `post`, to a service that never answers with a web page: a proxy does, for a person to sign in.
+
+        Raises:
+            TransientError, RejectedError: as `post`; also for a web page.
+        """
+        content = await self.post(url, body, headers)
+        if content.lstrip().startswith(b"<"):
+            raise TransientError(f"{host_of(url)} answered with a web page: check url, and any proxy on the way")
+        return content
+
     async def close(self) -> None:
         """Close the connections."""
         if self._session:

@@ -36,7 +36,7 @@ class PagerDutyTarget(PostingTarget):
 
     async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`; remembers nothing, because the key comes from the group."""
-        await self._http.post(self._url, json_bytes(self.event(notification)))
+        await self._http.post_to_api(self._url, json_bytes(self.event(notification)))
         return {}
 
     def event(self, notification: Notification) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
+
+import orjson
 
 from epicenter.rules.errors import RejectedError
 from epicenter.rules.model.notification import Notification
@@ -42,7 +43,7 @@ class SlackWebhook(PostingTarget):
 
     async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`; remembers nothing."""
-        await self._http.post(
+        await self._http.post_to_api(
             self._url, json_bytes(slack_blocks.head(self._writer.write(notification), notification.link))
         )
         return {}
@@ -65,7 +66,7 @@ class SlackBot(PostingTarget):
 
     async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`: posts a message with the chain in its thread, or updates it and replies."""
-        if "ts" in message_ref and await self._update(notification, message_ref):
+        if message_ref.get("ts") and await self._update(notification, message_ref):
             return message_ref
         return await self._post(notification)
 
@@ -74,11 +75,18 @@ class SlackBot(PostingTarget):
         key = notification.notification_id
         if key not in self._posted:
             answer = await self._call("chat.postMessage", {"channel": self._channel, **self._head(notification)})
-            self._posted[key] = {"ts": str(answer.get("ts", "")), "channel": str(answer.get("channel", self._channel))}
+            self._posted[key] = self._reference(answer)
         message_ref = self._posted[key]
-        if chain := slack_blocks.chain(notification.incident):
+        if message_ref and (chain := slack_blocks.chain(notification.incident)):
             await self._reply(message_ref, chain)
         return self._posted.pop(key)
+
+    def _reference(self, answer: dict[str, Any]) -> dict[str, str]:
+        """Where the message is; empty if Slack doesn't answer that, so that the next notification is a new message."""
+        ts, channel = answer.get("ts"), answer.get("channel")
+        if not (isinstance(ts, str) and ts):
+            return {}
+        return {"ts": ts, "channel": channel if isinstance(channel, str) else self._channel}
 
     async def _update(self, notification: Notification, message_ref: MessageRef) -> bool:
         """Update the message and reply; False if the message no longer exists."""
@@ -98,16 +106,23 @@ class SlackBot(PostingTarget):
         return slack_blocks.head(self._writer.write(notification), notification.link)
 
     async def _call(self, method: str, arguments: dict[str, Any], expected: Sequence[str] = ()) -> dict[str, Any]:
-        """Slack's answer: `ok` or one of the `expected` errors."""
+        """Slack's answer: `ok` or one of the `expected` errors.
+
+        Raises:
+            TransientError: what answers is not Slack, or Slack is busy.
+            RejectedError: Slack refuses it for another reason.
+        """
         content = await self._http.post(f"{self._api}/{method}", json_bytes(arguments), self._headers)
         try:
-            answer = json.loads(content)
+            answer = orjson.loads(content)
         except ValueError:
             raise transient(f"Slack: the answer to {method} is not JSON") from None
         if not isinstance(answer, dict):
             raise transient(f"Slack: the answer to {method} is not a JSON object")
-        error = str(answer.get("error", "no reason"))
+        error = answer.get("error")
         if answer.get("ok") is True or error in expected:
             return answer
+        if answer.get("ok") is not False or not isinstance(error, str):
+            raise transient(f"Slack: the answer to {method} is not one of Slack's: no `ok`, or no reason")
         problem = f"Slack rejected {method}: {sanitize(error)[:100]}"
         raise transient(problem) if error in TRANSIENT_ERRORS else RejectedError(problem)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
+from epicenter.rules.errors import TransientError
 from epicenter.sinks.notify.config import PagerDutySpec, TemplateSpec
 from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_notification, a_target
 from tests.support.recorder import Answer, recording
@@ -37,6 +38,15 @@ async def test_every_kind_matches_the_events_schema() -> None:
     events = await sent(*SAMPLES)
     assert [event["event_action"] for event in events[:7]] == [*["trigger"] * 5, "acknowledge", "resolve"]
     assert {event["routing_key"] for event in events} == {KEY}
+
+
+async def test_a_web_page_in_the_place_of_pagerduty_is_no_acceptance() -> None:
+    async with recording() as recorder:
+        recorder.answer = lambda _: Answer(200, b"<html>Sign in</html>")
+        target = a_target(PagerDutySpec, type="pagerduty", routing_key=KEY, url=f"{recorder.url}/v2/enqueue")
+        with pytest.raises(TransientError, match="answered with a web page"):
+            await target.send(MUCH, {})
+        await target.close()
 
 
 async def test_dedup_key_is_constant_for_a_group() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -138,12 +139,41 @@ async def test_other_errors_are_rejected(slack: Any, error: str) -> None:
         await bot(recorder, MUCH)
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"", b"null"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"<html>", b"[]", b"", b"null", b"\xff", b"[" * 1_000_000, b'{"ok": true, "ts": "1.2"' + b" " * (2 << 20)),
+        *(b'{"ok": false}', b'{"ok": false, "error": ["ratelimited"]}', b'{"ok": "true"}', b'{"ok": 1, "error": null}'),
+    ],
+    ids=lambda body: repr(body[:30]),
+)
 async def test_invalid_answer_is_transient(slack: Any, body: bytes) -> None:
     recorder, _ = slack
     recorder.answer = lambda _: Answer(200, body)
-    with pytest.raises(TransientError, match="is not"):
+    with pytest.raises(TransientError, match=r"Slack: the answer to chat\.postMessage is not"):
         await bot(recorder, MUCH)
+
+
+@pytest.mark.parametrize("place", [{}, {"ts": ""}, {"ts": 5}, {"ts": None, "channel": ["C1"]}])
+async def test_a_message_whose_reference_slack_leaves_out_is_sent_once_and_the_next_is_new(
+    slack: Any, place: dict[str, Any]
+) -> None:
+    recorder, _ = slack
+    recorder.answer = lambda _: Answer(200, json.dumps({"ok": True, **place}).encode())
+    message_ref = await bot(recorder, MUCH)
+    assert (message_ref, calls(recorder)) == ({}, [("chat.postMessage", False)])
+    recorder.requests.clear()
+    assert await bot(recorder, a_notification("updated"), message_ref={"ts": "", "channel": "C1"}) == {}
+    assert calls(recorder) == [("chat.postMessage", False)]
+
+
+async def test_a_web_page_in_the_place_of_a_webhook_is_no_acceptance(slack: Any) -> None:
+    recorder, _ = slack
+    recorder.answer = lambda _: Answer(200, b"\n <!DOCTYPE html><title>Sign in</title>")
+    target = a_target(SlackSpec, type="slack", url=f"{recorder.url}/services/T0/B0/secret")
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1 answered with a web page: check url, and any proxy"):
+        await target.send(MUCH, {})
+    await target.close()
 
 
 async def test_rate_limit_carries_retry_after(slack: Any) -> None:
