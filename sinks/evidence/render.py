@@ -35,7 +35,7 @@ RENDERERS: Final[dict[str, Callable[[Pack, int], bytes]]] = {"markdown": as_mark
 def _story(pack: Pack) -> Story:
     of_cause = 1 if pack.lines and pack.lines[0].reference == pack.verdict.line else 0
     sections = (
-        Section("Verdict", (_verdict(pack), Points((pack.notice,)), *_quotes(pack.lines[:of_cause]))),
+        Section("Verdict", (Points((pack.notice,)), _title(pack), _verdict(pack), *_quotes(pack.lines[:of_cause]))),
         _section("Reasons", ("Reason", "Reference"), [(claim.text, claim.reference) for claim in pack.reasons]),
         _section("Timeline", ("Started (UTC)", "Logged", "Role", "Event", "Reference"), _timeline(pack)),
         _section(
@@ -64,16 +64,23 @@ def _story(pack: Pack) -> Story:
         Section("Log lines", _quotes(pack.lines[of_cause:])),
         Section("Omitted", _omitted(pack)),
     )
-    title = f"Incident {pack.incident}, revision {pack.revision}: {pack.title}"
+    title = f"Incident {pack.incident}, revision {pack.revision}: {pack.verdict.cause}"
     return Story(title, _sentence(pack), tuple(section for section in sections if section.blocks))
 
 
-def _sentence(pack: Pack) -> str:
+def _title(pack: Pack) -> Quote:
+    """What has names in it: names come from logs, as the lines do."""
     verdict = pack.verdict
-    place = humanize.where(verdict.node, verdict.gpu, verdict.rank)
+    place = f"{verdict.cause}{humanize.where(verdict.node, verdict.gpu, verdict.rank)}"
+    return Quote("Untrusted names, title and place", f"| {pack.title}\n| {place}", verdict.reference)
+
+
+def _sentence(pack: Pack) -> str:
+    """What came first, without names: readers meet them after the notice."""
+    verdict = pack.verdict
     cost = _lost(pack) or "not known"
     confidence = f"confidence {humanize.percent(verdict.confidence)}, {verdict.sureness}"
-    return f"{verdict.cause}{place} came first ({confidence}). Cost: {cost}. State: {verdict.state}."
+    return f"{verdict.cause} came first ({confidence}). Cost: {cost}. State: {verdict.state}."
 
 
 def _section(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Section:
@@ -82,13 +89,12 @@ def _section(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> 
 
 def _verdict(pack: Pack) -> Grid:
     verdict = pack.verdict
-    place = humanize.where(verdict.node, verdict.gpu, verdict.rank)
     reach, lost = verdict.reach, verdict.lost
     state = f"{verdict.state}, {verdict.severity}" + (f", {verdict.silence}" if verdict.silence else "")
     counts = humanize.reach_in_full(BlastRadius(reach.nodes, reach.ranks, reach.jobs, reach.gpus))
     action = verdict.action.kind + humanize.where(verdict.action.node, verdict.action.gpu)
     rows = (
-        ("Cause", f"{verdict.cause}{place} (rule {verdict.rule})", verdict.line),
+        ("Cause", f"{verdict.cause} (rule {verdict.rule})", verdict.line),
         ("Confidence", f"{humanize.percent(verdict.confidence)}: {verdict.sureness}", verdict.reference),
         ("Cost", _lost(pack) or "not known", lost.reference),
         ("State", f"{state}; {humanize.count(verdict.signals, 'signal')}", f"incident:{pack.incident}@{pack.revision}"),

@@ -104,7 +104,9 @@ def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
     """
     clusters = [cluster] if cluster else [row["cluster"] for row in query(settings, "jobs") if row["job"] == job]
     if len(clusters) > 1:
-        raise InputError(f"job {defused(job)}: exists in several clusters: {', '.join(clusters)}: give the cluster")
+        raise InputError(
+            f"job {defused(job)}: exists in several clusters: {', '.join(map(defused, clusters))}: give the cluster"
+        )
     rows = query(settings, "ranks", cluster=clusters[0], job=job) if clusters else []
     if not rows:
         raise InputError(f"job {defused(job)}: no heartbeats from it")
