@@ -144,6 +144,18 @@ def test_a_silenced_incident_notifies_when_the_silence_ends() -> None:
     assert harness.wait(HOUR_S).kinds == ["opened"]
 
 
+def test_what_a_silence_muted_is_sent_at_its_end_while_it_is_still_so() -> None:
+    harness = PlannerHarness(routing()).process(incident("before"))
+    until_ns = NOW_NS + HOUR_S * NS_PER_S
+    harness.actions = OperatorActions((Silence("s1", {"node": "n1"}, 0, until_ns, "ada", "known"),))
+    harness.process(incident("before", nodes=30), incident("within"), incident("lasting"), after_s=61)
+    harness.process(resolved(incident("within")), after_s=61)
+    assert harness.kinds == ["opened"]
+    harness.wait(HOUR_S)
+    sent = sorted((notification.incident.incident_id, notification.kind) for notification in harness.sent[1:])
+    assert sent == [("before", "updated"), ("lasting", "opened")]
+
+
 def test_resolved_passes_a_silence_to_a_target_notified_before_it() -> None:
     harness = PlannerHarness(routing()).process(INCIDENT)
     harness.actions = OperatorActions((Silence("s1", {"node": "n1"}, 0, NOW_NS * 2, "ada", "known"),))
