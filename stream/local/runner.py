@@ -24,6 +24,7 @@ from epicenter.stream.local.saved_state import StateFile
 from epicenter.stream.local.source_report import SourceReport
 from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.process.page_token import checked_token
+from epicenter.stream.process.systemd import Systemd
 from epicenter.stream.rule_tools.reload import Reloader, running
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import ScanResult
@@ -62,6 +63,7 @@ class LocalRunner:
         self._state = state
         self._has_changes = False
         self._store = Store(settings.store_dsn, writer=writer_of(settings))
+        self._systemd = Systemd()
         self._writer = LocalStoreWriter(self._store, rules, report)
         self._pipeline = Pipeline(
             rules,
@@ -110,6 +112,7 @@ class LocalRunner:
             await self._save()
             async with self._page(), running(self._reloader.follow()):
                 while not until.is_set():
+                    self._systemd.beat()
                     self._apply_new_rules()
                     lagging = await self._round(self._sources.due(monotonic_ns()))
                     self._sources.look_for_new_files()
@@ -233,6 +236,7 @@ class LocalRunner:
             await self._notifier.open()
 
     async def _close(self) -> None:
+        self._systemd.stopping()
         self._sources.close()
         if self._notifier:
             await self._notifier.close(self._is_read)

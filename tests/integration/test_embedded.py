@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -202,6 +203,27 @@ def run_and_stopped(logs: Path, options: tuple[object, ...]) -> tuple[int, str]:
         eventually(lambda: fetched(f"{page}healthz")["records"], PATIENCE_S, "the page to show it")
         assert fetched(f"{page}api/incidents") == []
         return stopped(process)[:2]
+
+
+async def test_systemd_receives_the_start_signs_of_life_and_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "1")
+        stop, sources = asyncio.Event(), Sources([str(tmp_path / "logs")], "n1", follow=True)
+        settings = Settings(data_dir=tmp_path / "data", page_port=0)
+        run = LocalRunner(settings, the_rules(), sources, Announcer(as_json=True), print)
+        loop = asyncio.get_running_loop()
+        async with running(run.follow(stop)):
+            messages = [await asyncio.wait_for(loop.sock_recv(receiver, 100), PATIENCE_S) for _ in range(3)]
+            stop.set()
+            while (message := await asyncio.wait_for(loop.sock_recv(receiver, 100), PATIENCE_S)) == b"WATCHDOG=1":
+                pass
+    assert (messages, message) == ([b"READY=1\nWATCHDOG=1", b"WATCHDOG=1", b"WATCHDOG=1"], b"STOPPING=1")
 
 
 async def test_a_file_written_just_before_the_stop_is_read(tmp_path: Path) -> None:
