@@ -61,6 +61,13 @@ class Metrics:
         "epicenter_source_lost_bytes_total",
         "Counts the bytes of followed files removed before they were read.",
     )
+    _waiting = Row(Gauge, "epicenter_waiting_rows", "Shows how many rows wait in memory because the store fails.")
+    _given_up = Row(
+        Counter,
+        "epicenter_given_up_rows_total",
+        "Counts the rows that were never stored because too many waited, by table.",
+        "table",
+    )
     _record_age = Row(
         Gauge,
         "epicenter_record_age_seconds",
@@ -248,6 +255,15 @@ class Metrics:
         """Count rows written to the store."""
         for table, count in rows.items():
             self._stored.labels(STORED_AS.get(table, table)).inc(count)
+
+    def record_waiting(self, rows: int) -> None:
+        """Set how many rows wait for the store."""
+        self._waiting.set(rows)
+
+    def record_given_up(self, rows: Mapping[str, int]) -> None:
+        """Count rows that will never be stored."""
+        for table, count in rows.items():
+            self._given_up.labels(STORED_AS.get(table, table)).inc(count)
 
     def record_store_failure(self, kind: str) -> None:
         """Count a write that failed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import struct
 from collections.abc import Iterator, Mapping
@@ -112,6 +113,11 @@ CONFIG_CODES: Final = {
 }
 """Someone must change a setting or run the migrations; dead-lettering every batch would hide that."""
 
+_FULL: Final = 243
+_NO_SPACE: Final = re.compile("No space left on device|Disk quota exceeded")
+_FILE_CODES: Final = {75: "CANNOT_WRITE_TO_FILE_DESCRIPTOR", 76: "CANNOT_OPEN_FILE", 204: "CANNOT_FSYNC", 1001: "STD"}
+"""The embedded engine also reports a full disk with these codes; their messages quote no log lines."""
+
 TLS_ADVICE: Final = {
     Fault.EXPIRED: "renew it on the server",
     Fault.NOT_YET_VALID: "check the clocks of both machines",
@@ -137,6 +143,10 @@ class StoreInUseError(TransientError):
         )
         self.folder = folder
         self.process = process
+
+
+class StoreFullError(TransientError):
+    """The disk of the store is full."""
 
 
 class StoreDamagedError(TransientError):
@@ -166,6 +176,8 @@ def translate(error: BaseException, address: str) -> PipelineError:
     if found := fault_in(error):
         return tls_error(found, address)
     code = getattr(error, "code", None)
+    if _is_disk_full(error, code):
+        return StoreFullError(f"{address}: {SENTENCES[_FULL]}")
     message = f"{address}: {_in_our_words(str(error) or type(error).__name__, code)}"
     if code in CONFIG_CODES:
         return ConfigError([f"{message} [{CONFIG_CODES[code]}]"])
@@ -175,6 +187,14 @@ def translate(error: BaseException, address: str) -> PipelineError:
         return RejectedError(message)
     meaning = next(MEANING_BY_CLASS[base] for base in type(error).__mro__ if base in MEANING_BY_CLASS)
     return ConfigError([message]) if meaning is ConfigError else meaning(message)
+
+
+def _is_disk_full(error: BaseException, code: object) -> bool:
+    if code == _FULL:
+        return True
+    if code in _FILE_CODES:
+        return bool(_NO_SPACE.search(str(error)))
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def tls_error(found: Found, address: str) -> PipelineError:

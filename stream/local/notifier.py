@@ -47,7 +47,13 @@ class LocalNotifier:
         self._report = report
         self._polled_s = 0.0
         self._is_blind = False
-        self._dispatcher = dispatcher(alerts, rules, FileJournal(settings.data_dir / JOURNAL), self)
+        self._journal = FileJournal(settings.data_dir / JOURNAL)
+        self._dispatcher = dispatcher(alerts, rules, self._journal, self)
+
+    @property
+    def problem(self) -> str:
+        """Why the journal can't be written; empty while it can."""
+        return self._journal.fault
 
     async def open(self) -> None:
         """Restore pending notifications of the last run, and start delivery.
@@ -69,6 +75,7 @@ class LocalNotifier:
             self._polled_s = monotonic()
             await self._poll_operator_actions()
             await self._dispatcher.observe(revisions)
+            await self._journal.flush()
             self._count_pending()
 
     async def close(self, is_read: bool, patience_s: float = 10.0) -> None:
@@ -78,6 +85,8 @@ class LocalNotifier:
         await self._dispatcher.close(patience_s)
         if any(map(self._dispatcher.pending, self._dispatcher.queues)):
             self._report("some notifications were not delivered; the next run delivers them")
+        if self.problem:
+            self._report(f"{self.problem}: the next run may send the newest notifications again, with the same ids")
 
     async def report(self, deliveries: Sequence[Delivery]) -> None:
         """Store the deliveries, and print the ones that failed."""

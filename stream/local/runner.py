@@ -18,6 +18,7 @@ from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.alerts.file import alerts_of
 from epicenter.stream.local.ghost_check import GhostCheck, writer_of
 from epicenter.stream.local.notifier import LocalNotifier
+from epicenter.stream.local.own_incident import DiskFullIncident
 from epicenter.stream.local.page import metrics_route, served
 from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.local.saved_state import StateFile
@@ -75,6 +76,7 @@ class LocalRunner:
             state=state.pipeline if state else None,
         )
         self._ghosts = GhostCheck(settings, self._store, self._pipeline)
+        self._disk_full = DiskFullIncident(settings.cluster, settings.data_dir)
         self._alerts = alerts_of(settings)
         self._notifier: LocalNotifier | None = None
         self._is_read = False
@@ -88,6 +90,7 @@ class LocalRunner:
 
     async def once(self) -> None:
         """Read every source to its end, then stop."""
+        self._writer.is_patient = True
         await self._open()
         try:
             while lagging := [source for source in self._sources.all() if not source.has_ended]:
@@ -195,6 +198,7 @@ class LocalRunner:
         return self._notifier.open_incidents() if self._notifier else []
 
     async def _publish(self, incidents: list[Incident]) -> None:
+        incidents = [*incidents, *self._own_incidents()]
         written = await self._writer.write_outcome(self._pipeline, incidents, self._rules)
         if self._notifier:
             await self._notifier.process(incidents)
@@ -204,6 +208,10 @@ class LocalRunner:
             self._feed.notify_jobs()
         for incident in incidents:
             self._show(incident)
+
+    def _own_incidents(self) -> list[Incident]:
+        problem = self._writer.problem if self._writer.is_disk_full else ""
+        return self._disk_full.update(problem, self._writer.is_losing, time_ns())
 
     @asynccontextmanager
     async def _page(self) -> AsyncIterator[None]:
@@ -220,13 +228,17 @@ class LocalRunner:
     def _health(self) -> dict[str, object]:
         silent_s = (monotonic_ns() - self._newest_read_ns) // NS_PER_S
         return {
-            "status": "ok",
+            "status": self._problem() or "ok",
             "records": self.records,
             "dead_letters": self.dead,
             "seconds_since_last_line": silent_s,
             **self._source_report.health(),
             "rules": self._reloader.health(),
         }
+
+    def _problem(self) -> str:
+        journal = self._notifier.problem if self._notifier else ""
+        return "; ".join(filter(None, (self._writer.problem, journal)))
 
     async def _open(self) -> None:
         await self._store.open()
@@ -241,5 +253,7 @@ class LocalRunner:
         self._sources.close()
         if self._notifier:
             await self._notifier.close(self._is_read)
-        await self._writer.write_last()
-        await self._store.close()
+        try:
+            await self._writer.write_last()
+        finally:
+            await self._store.close()

@@ -17,6 +17,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.rules.report.open_incidents import OpenIncidents
 from epicenter.stream.local.pipeline import Pipeline
+from epicenter.stream.local.queued_writes import QueuedWrites
 from epicenter.stream.local.shown_states import ShownStates
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.sampling import Sampler
@@ -39,7 +40,10 @@ MatchesWithRule = list[tuple[Match, RuleSpec]]
 
 
 class LocalStoreWriter:
-    """Writes for one run, and counts what it wrote. `warn` gets failures that stop nothing."""
+    """Writes for one run, and counts what it wrote. `warn` gets failures that stop nothing.
+
+    While the store fails, rows wait in memory. A run that `is_patient` waits for the store instead, up to a minute.
+    """
 
     def __init__(self, store: Store, rules: RuleSet, warn: Callable[[str], None]):
         self._store = store
@@ -48,10 +52,32 @@ class LocalStoreWriter:
         self._dead_letters: list[DeadLetter] = []
         self._open_incidents = OpenIncidents()
         self._shown_states = ShownStates()
+        self.is_patient = False
         self.metrics = Metrics()
+        self._writes = QueuedWrites(store, self.metrics)
         self.rule_budget = RuleBudget(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
         self.metrics.record_rules(rules)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether rows wait for the store, so that what was read is not all stored."""
+        return self._writes.is_behind
+
+    @property
+    def problem(self) -> str:
+        """Why rows wait, and how many; empty while all is stored."""
+        return self._writes.problem
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether they wait because the disk of the store is full."""
+        return self._writes.is_disk_full
+
+    @property
+    def is_losing(self) -> bool:
+        """Whether rows were given up because too many wait."""
+        return bool(self._writes.given_up)
 
     def queue_delivery(self, delivery: Delivery) -> None:
         """Queue the outcome of a notification for the next write."""
@@ -91,7 +117,8 @@ class LocalStoreWriter:
             job_states=job_states,
             **delivered,
         )
-        return Written(bool(incidents or delivered["deliveries"]), self._shown_states.update(job_states))
+        is_list_changed = self._writes.take_caught_up() or bool(incidents or delivered["deliveries"])
+        return Written(is_list_changed, self._shown_states.update(job_states))
 
     async def write_metrics(self) -> None:
         """Write metrics when they are due. A failure is only reported."""
@@ -105,9 +132,14 @@ class LocalStoreWriter:
         return self.metrics.text()
 
     async def write_last(self) -> None:
-        """Write the last deliveries and metrics."""
+        """Write the last deliveries and metrics, and what still waits.
+
+        Raises:
+            TransientError: rows that waited are not stored.
+        """
         self.metrics.record_uses(self.rule_budget.rotate(math.inf) or {})
         await self._try_to_write(**self._pop_deliveries(), samples=self._sampler.samples())
+        await self._writes.finish()
 
     def _record_scan(self, scanned: ScanResult) -> None:
         self.metrics.record_scan(LOCAL, scanned)
@@ -121,14 +153,18 @@ class LocalStoreWriter:
 
     async def _try_to_write(self, **contents: list[Any]) -> None:
         try:
-            await self._store.write_once(**contents)
+            await (self._store.write_once(**contents) if self.is_patient else self._writes.write(**contents))
         except PipelineError as error:
             self._warn(f"metrics of this run were not stored: {error}")
 
     async def _write(self, **contents: list[Any]) -> None:
-        if any(contents.values()):
+        if not any(contents.values()):
+            return
+        if self.is_patient:
             await self._store.write(**contents)
             self.metrics.record_stored({table: len(rows) for table, rows in contents.items() if rows})
+        else:
+            await self._writes.write(**contents)
 
 
 def _with_rules(matches: Iterable[Match], rules: RuleSet) -> tuple[MatchesWithRule, MatchesWithRule]:
