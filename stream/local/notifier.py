@@ -83,10 +83,13 @@ class LocalNotifier:
         if is_read:
             await self._dispatcher.evaluate(is_last=True)
         await self._dispatcher.close(patience_s)
-        if any(map(self._dispatcher.pending, self._dispatcher.queues)):
+        is_pending = any(map(self._dispatcher.pending, self._dispatcher.queues))
+        if is_pending and not self.problem:
             self._report("some notifications were not delivered; the next run delivers them")
-        if self.problem:
-            self._report(f"{self.problem}: the next run may send the newest notifications again, with the same ids")
+        elif is_pending:
+            self._report(f"some notifications were not delivered; read these logs again for them: {self.problem}")
+        elif self.problem:
+            self._report(f"the next run may send the newest notifications again, with the same ids: {self.problem}")
 
     async def report(self, deliveries: Sequence[Delivery]) -> None:
         """Store the deliveries, and print the ones that failed."""

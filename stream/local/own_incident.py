@@ -69,7 +69,7 @@ class DiskFullIncident:
             jobs=(),
             nodes=(host,),
             root_cause=RootCause(FAILURE_CLASS, RULE, host, None, "", now, 1.0, ("epicenter can't write there",)),
-            chain=(ChainLink(now, now, host, None, FAILURE_CLASS, "cause", problem),),
+            chain=(ChainLink(now, now, host, None, FAILURE_CLASS, "root", problem),),
             blast_radius=BlastRadius(nodes=1, ranks=0, jobs=0),
             progress={},
             first_seen=now,

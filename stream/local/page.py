@@ -112,11 +112,18 @@ async def served(application: web.Application, settings: Settings, noted_in: Pat
     try:
         url = await _listen(runner, settings.page_host, settings.page_port)
         if noted_in:
-            PageNote(url, key).write(noted_in)
+            _write_note(PageNote(url, key), noted_in)
         yield url
     finally:
         remove_note(noted_in)
         await runner.cleanup()
+
+
+def _write_note(note: PageNote, folder: Path) -> None:
+    try:
+        note.write(folder)
+    except OSError as error:
+        print_message(f"{folder}: can't be written, so commands here don't find this page: {error.strerror}")
 
 
 def _proof_route(key: str) -> web.RouteDef:

@@ -17,7 +17,7 @@ from epicenter.rules.model.ledger import Gap
 from epicenter.sinks.clickhouse.errors import StoreFullError
 from epicenter.sinks.log import get_logger
 from epicenter.sinks.text.humanize import count
-from epicenter.stream.local.write_queue import WriteQueue
+from epicenter.stream.local.write_queue import MAX_WAITING_BYTES, WriteQueue
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.shutdown import FOR_THE_STORE_S, SHUTDOWN
 from epicenter.stream.store.thread import MAX_WRITE_S, Store
@@ -36,10 +36,10 @@ class QueuedWrites:
     `given_up` counts the rows, by table, that found no room in the queue since then.
     """
 
-    def __init__(self, store: Store, metrics: Metrics):
+    def __init__(self, store: Store, metrics: Metrics, max_bytes: int = MAX_WAITING_BYTES):
         self._store = store
         self._metrics = metrics
-        self._queue = WriteQueue()
+        self._queue = WriteQueue(max_bytes)
         self._retrying: asyncio.Task[None] | None = None
         self._since_ns = 0
         self._has_caught_up = False

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.source import Source, Sources
+from epicenter.rules.errors import TransientError
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
@@ -109,6 +110,9 @@ class LocalRunner:
         """Run until `until` is set, serving the local page; it stays up while `afterwards` runs.
 
         `to_the_end`: the writers have ended once `until` is set, so all the rest is read, however much it is.
+
+        Raises:
+            TransientError: rows that waited for the store are not stored.
         """
         await self._open()
         try:
@@ -138,6 +142,8 @@ class LocalRunner:
                     await afterwards()
         finally:
             await self._close()
+        if self._writer.has_lost:
+            raise TransientError("stopped before the store had taken all rows")
 
     async def _receive_rules(self, rules: RuleSet) -> None:
         self._new_rules = rules
@@ -253,7 +259,5 @@ class LocalRunner:
         self._sources.close()
         if self._notifier:
             await self._notifier.close(self._is_read)
-        try:
-            await self._writer.write_last()
-        finally:
-            await self._store.close()
+        await self._writer.write_last()
+        await self._store.close()

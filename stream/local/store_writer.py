@@ -53,6 +53,7 @@ class LocalStoreWriter:
         self._open_incidents = OpenIncidents()
         self._shown_states = ShownStates()
         self.is_patient = False
+        self.has_lost = False
         self.metrics = Metrics()
         self._writes = QueuedWrites(store, self.metrics)
         self.rule_budget = RuleBudget(clock_s=perf_counter)
@@ -132,14 +133,14 @@ class LocalStoreWriter:
         return self.metrics.text()
 
     async def write_last(self) -> None:
-        """Write the last deliveries and metrics, and what still waits.
-
-        Raises:
-            TransientError: rows that waited are not stored.
-        """
+        """Write the last deliveries and metrics, and what still waits; `has_lost` if that fails."""
         self.metrics.record_uses(self.rule_budget.rotate(math.inf) or {})
         await self._try_to_write(**self._pop_deliveries(), samples=self._sampler.samples())
-        await self._writes.finish()
+        try:
+            await self._writes.finish()
+        except PipelineError as error:
+            self.has_lost = True
+            self._warn(str(error))
 
     def _record_scan(self, scanned: ScanResult) -> None:
         self.metrics.record_scan(LOCAL, scanned)

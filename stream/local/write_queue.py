@@ -26,7 +26,7 @@ class _Waiting(NamedTuple):
 class WriteQueue:
     """Rows on their way to the store. Beyond `max_bytes` of a table, its oldest rows are given up."""
 
-    def __init__(self, max_bytes: int = MAX_WAITING_BYTES):
+    def __init__(self, max_bytes: int):
         self._max_bytes = max_bytes
         self._tables: dict[str, deque[_Waiting]] = {}
         self._sizes_bytes: Counter[str] = Counter()

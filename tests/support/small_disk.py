@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -49,3 +49,23 @@ def _writes(file: FileIO, block: bytes) -> bool:
         return bool(file.write(block))
     except OSError:
         return False
+
+
+def on_own_disk(folder: Path, size_bytes: int, command: Sequence[str | Path]) -> list[str | Path]:
+    """The command with a separate disk at the folder, which only it sees; needs no rights but user namespaces."""
+    script = f'mount -t tmpfs -o size={size_bytes} tmpfs "$0" && exec "$@"'
+    return ["unshare", "-rm", "sh", "-c", script, folder, *command]
+
+
+def disk_of(process: subprocess.Popen[str], folder: Path) -> SmallDisk:
+    """The disk of a running command that was started `on_own_disk`."""
+    return SmallDisk(Path(f"/proc/{process.pid}/root{folder}"), is_own=True)
+
+
+def why_no_own_disk(folder: Path) -> str:
+    """Why no command can run `on_own_disk` here; empty if it can."""
+    try:
+        tried = subprocess.run(on_own_disk(folder, 1 << 20, ["true"]), capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return "needs `unshare` of util-linux"
+    return tried.stderr and f"needs user namespaces that may mount: {tried.stderr.strip()}"

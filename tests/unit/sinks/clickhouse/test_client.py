@@ -13,7 +13,14 @@ from urllib3.exceptions import HTTPError
 
 from epicenter.rules.errors import ConfigError, PipelineError, RejectedError, TransientError
 from epicenter.sinks.clickhouse.client import connect
-from epicenter.sinks.clickhouse.errors import CONFIG_CODES, MEANING_BY_CLASS, TRANSIENT_CODES, translate, translated
+from epicenter.sinks.clickhouse.errors import (
+    CONFIG_CODES,
+    MEANING_BY_CLASS,
+    TRANSIENT_CODES,
+    StoreFullError,
+    translate,
+    translated,
+)
 
 PASSWORD = "hunter" + "2"  # joined here, so that a source line in a traceback does not count
 
@@ -51,7 +58,13 @@ def test_library_exceptions_are_found() -> None:
         (library.StreamFailureError("x", code=47), RejectedError),
         (HTTPError("x"), TransientError),
         (ConnectionResetError("x"), TransientError),
-        (OSError(28, "No space left on device"), TransientError),
+        (OSError(28, "No space left on device"), StoreFullError),
+        (library.DatabaseError("Cannot reserve 1.00 MiB", code=243), StoreFullError),
+        (
+            library.DatabaseError("filesystem error: in create_directories: No space left on device", code=1001),
+            StoreFullError,
+        ),
+        (library.DatabaseError("can't parse 'No space left on device'", code=27), RejectedError),
         (ModuleNotFoundError("chdb"), ConfigError),
         (UnicodeEncodeError("utf-8", "\udc80", 0, 1, "x"), RejectedError),
         (struct.error("x"), RejectedError),

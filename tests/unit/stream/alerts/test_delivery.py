@@ -13,7 +13,7 @@ from time import time_ns
 
 import pytest
 
-from epicenter.rules.errors import TransientError
+from epicenter.rules.alerts.state import INCIDENT
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import NS_PER_S
@@ -132,22 +132,23 @@ async def test_a_notification_that_always_fails_lets_others_pass_and_is_given_up
     assert {message.notification.incident.incident_id for message, _ in worker.ledger.given_up} == {"i0"}
 
 
-async def test_a_journal_locked_by_another_process_recovers(receiver: Receiver, tmp_path: Path) -> None:
+async def test_notifications_are_sent_from_memory_while_the_journal_cannot_be_written(
+    receiver: Receiver, tmp_path: Path
+) -> None:
     alerts, file = webhook_alerts(receiver.url), tmp_path / "alerts.sqlite"
-    dispatcher = Dispatcher(
-        alerts.routing, alerts.make_targets(time_ns), lambda _: False, FileJournal(file), FakeLedger()
-    )
+    journal = FileJournal(file)
+    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, FakeLedger())
     await dispatcher.open()
     dispatcher.start()
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(TransientError, match="can't be written: database is locked"):
-            await dispatcher.observe([(incident("i0"), Position("incidents/0", 1))])
-        assert receiver.requests == []
+        await dispatcher.observe([(incident("i0"), Position("incidents/0", 1))])
+        assert journal.fault == f"{file}: can't be written: database is locked"
+        await asyncio.wait_for(delivered(receiver, 1), 20)
         other.execute("ROLLBACK")
-    await dispatcher.evaluate()
-    await asyncio.wait_for(delivered(receiver, 1), 20)
     await dispatcher.close()
+    assert journal.fault == ""
+    assert INCIDENT + "i0" in await FileJournal(file).load(), "the next process knows what was sent"
 
 
 class SlowJournal(FileJournal):
