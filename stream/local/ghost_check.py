@@ -35,10 +35,13 @@ class GhostCheck:
         self._confirms_at_ns: int | None = None
         self._is_over = False
 
-    async def ended(self, lagging: Collection[str], notified: Sequence[Incident]) -> list[Incident]:
+    async def ended(
+        self, lagging: Collection[str], notified: Sequence[Incident], known: Collection[str]
+    ) -> list[Incident]:
         """The ends of such incidents; none until the time has come, and none after it.
 
-        `lagging` are the sources with more to read in this round, `notified` the open incidents of the journal.
+        `lagging` are the sources with more to read in this round, `notified` the open incidents of the journal, `known`
+        the ids of those that are open.
         """
         if self._is_over or not self._is_time(lagging):
             return []
@@ -48,7 +51,7 @@ class GhostCheck:
             log.warning("open_incidents_unread", error=str(error), detail="trying again")
             return []
         self._is_over = True
-        ended = unconfirmed([*notified, *stored], self._pipeline.open_ids, time_ns())
+        ended = unconfirmed([*notified, *stored], known, time_ns())
         if ended:
             names = [incident.incident_id for incident in ended]
             log.warning("unconfirmed_incidents_ended", incidents=names, detail=WHY)

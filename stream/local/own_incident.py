@@ -28,6 +28,11 @@ class DiskFullIncident:
         self._newest: Incident | None = None
         self._resolved_ns = 0
 
+    @property
+    def open_ids(self) -> frozenset[str]:
+        """Its id while it is open."""
+        return frozenset((self._newest.incident_id,)) if self._newest and self._newest.status == "open" else frozenset()
+
     def update(self, problem: str, is_losing: bool, now_ns: int) -> list[Incident]:
         """The next revision, if there is one. `problem` is what is wrong, empty while the disk has room."""
         newest, is_open = self._newest, bool(self._newest and self._newest.status == "open")

@@ -129,7 +129,7 @@ class LocalRunner:
                     await self._write(self._pipeline.overdue(now_ns))
                     await self._writer.write_metrics()
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
-                    await self._publish(await self._ghosts.ended(lagging, self._notified()))
+                    await self._end_ghosts(lagging)
                     await self._save_when_due(bool(lagging))
                     if not lagging:
                         with suppress(TimeoutError):
@@ -192,16 +192,19 @@ class LocalRunner:
             await self._save()
 
     async def _save(self) -> None:
-        """Save the state after everything that led to it was stored, and the notifications of it are planned."""
-        if not self._state:
+        """Save the state if everything that led to it was stored, and the notifications of it too."""
+        if not self._state or self._problem():
             return
         positions = self._sources.positions(self._pipeline.first_buffered)
         if positions is not None:
             await asyncio.to_thread(self._state.save, self._pipeline.snapshot(), positions)
             self._has_changes = False
 
-    def _notified(self) -> list[Incident]:
-        return self._notifier.open_incidents() if self._notifier else []
+    async def _end_ghosts(self, lagging: list[str]) -> None:
+        notified = self._notifier.open_incidents() if self._notifier else []
+        ended = await self._ghosts.ended(lagging, notified, self._pipeline.open_ids | self._disk_full.open_ids)
+        if ended:
+            await self._publish(ended)
 
     async def _publish(self, incidents: list[Incident]) -> None:
         incidents = [*incidents, *self._own_incidents()]

@@ -1,4 +1,4 @@
-"""`epicenter run` while the disk of its data folder is full: a separate process on a small disk of its own."""
+"""`epicenter run` while the disk of its data folder is full: a separate process with a small disk."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_failures_are_notified_while_the_disk_is_full_and_stored_when_there_is_r
         assert event in errors
 
 
-def test_run_stopped_while_the_disk_is_full_says_what_is_not_stored(tmp_path: Path) -> None:
+def test_run_stopped_while_the_disk_is_full_reports_what_is_not_stored(tmp_path: Path) -> None:
     with running(tmp_path) as run:
         eventually(lambda: run.shows("n1"), PATIENCE_S, "the first")
         run.disk.fill()

@@ -102,7 +102,7 @@ async def test_a_long_queue_is_written_in_pieces(store: FakeStore) -> None:
     assert (store.rows, store.largest_write) == ({"samples": rows}, MAX_ROWS_A_WRITE)
 
 
-async def test_the_end_says_what_is_not_stored(store: FakeStore) -> None:
+async def test_the_end_reports_what_is_not_stored(store: FakeStore) -> None:
     writes, _ = writes_to(store)
     await writes.write(matches=["m1"], incidents=["i1", "i2"])
     with pytest.raises(TransientError, match="the disk is full; not stored: 2 incidents, 1 matches; read these logs"):
