@@ -201,6 +201,8 @@ class LocalRunner:
             self._has_changes = False
 
     async def _end_ghosts(self, lagging: list[str]) -> None:
+        if self._problem():
+            return
         notified = self._notifier.open_incidents() if self._notifier else []
         ended = await self._ghosts.ended(lagging, notified, self._pipeline.open_ids | self._disk_full.open_ids)
         if ended:
