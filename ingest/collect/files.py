@@ -144,6 +144,11 @@ class FileSource:
         return "" if self._origin.is_of_a_job else self._host.decode()
 
     @property
+    def is_behind(self) -> bool:
+        """Whether another file has taken the place of the one that is read."""
+        return self._follow and self._growing.is_behind
+
+    @property
     def lost_bytes(self) -> int:
         """How much was removed before it was read, as far as that is known."""
         return self._growing.lost_bytes if self._follow else 0

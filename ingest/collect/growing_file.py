@@ -63,6 +63,11 @@ class GrowingFile:
         """Whether its path led nowhere when it was last read."""
         return self._is_begun and self._seen is None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether its path led to another file when it was last read, which comes later."""
+        return self._seen is not None and not self._is_current
+
     def read(self, max_bytes: int) -> bytes:
         """The next bytes of the file; none if there are none yet.
 
@@ -199,6 +204,10 @@ class GrowingFile:
             descriptor = self._known_again(path) if path else None
         except FileNotFoundError:
             return None
+        except PermissionError:
+            if path is None or self._is_current:
+                raise
+            self._size_bytes, descriptor = max(self._size_bytes, path.stat().st_size), None
         if descriptor is None:
             self._lose_rest()
         else:

@@ -147,8 +147,10 @@ class Sources:
             return None
         if source.has_ended and source.fault:
             self._fail(source.name, InputError(source.fault), now_ns)
-        else:
-            self._fault_log.recover(source.name, now_ns, source.lost_bytes if isinstance(source, FileSource) else 0)
+        elif not isinstance(source, FileSource):
+            self._fault_log.recover(source.name, now_ns)
+        elif not source.is_behind:
+            self._fault_log.recover(source.name, now_ns, source.lost_bytes)
         if batch:
             self._turns.record_lines(source.name)
         return batch
@@ -233,14 +235,15 @@ class Sources:
 
     def look_for_new_files(self) -> None:
         """As `open_new_files`, if the kernel reported any, or it was long ago."""
+        self._look_at_unseen()
         is_reported = self._watch is not None and self._watch.is_complete and not self._must_list
         if self._round_ns - self._listed_ns >= (LISTED_AT_LEAST_NS if is_reported else LISTED_WITHIN_NS):
             self.open_new_files()
 
     def open_new_files(self) -> None:
         """Open the log files that have appeared in the folders. A followed file was read before it was rotated away."""
-        self._must_list, self._listed_ns = False, self._round_ns
         self._look_at_unseen()
+        self._must_list, self._listed_ns = False, self._round_ns
         for folder in self._folders:
             found = log_files(folder, self._note_error, self._note_folder, self._names_by_path if self._follow else ())
             files = [file for file in found if not self._is_history(file)]
@@ -285,17 +288,18 @@ class Sources:
 
     def _look_at_unseen(self) -> None:
         """Add the named paths that could not be looked at before."""
-        unseen, self._unseen = self._unseen, []
-        for path in unseen:
+        for path in [path for path in self._unseen if not self._fault_log.is_paused(str(path), self._round_ns)]:
+            self._unseen.remove(path)
             self._add_path(path)
             if path not in self._unseen:
+                self._must_list = True
                 self._fault_log.recover(str(path), time_ns())
 
     def _forget_removed(self) -> None:
         """What could not be read, is no source, and was removed, is no fault any more."""
         unseen = set(map(str, self._unseen))
         for name in [name for name in self.failing if name not in self._by_name and name not in unseen]:
-            if not os.path.lexists(name):
+            if _is_gone(Path(name)):
                 self._fault_log.recover(name, time_ns())
 
     def _is_history(self, file: Path) -> bool:
@@ -374,6 +378,7 @@ class Sources:
     def _note_folder(self, folder: str) -> None:
         if self._watch:
             self._watch.watch(folder)
+        if folder not in self._by_name:
             self._fault_log.recover(folder, time_ns())
 
     def _fail(self, name: str, error: Exception, now_ns: int) -> None:
@@ -396,7 +401,16 @@ class Sources:
 
 def _is_removed(file: Path) -> bool:
     """Whether the file is gone, while its folder is there."""
-    return file.parent.exists() and not os.path.lexists(file)
+    return _is_gone(file) and file.parent.exists()
+
+
+def _is_gone(file: Path) -> bool:
+    """Whether nothing is at the path, rather than that it can't be seen."""
+    try:
+        file.lstat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 def _may_exist(file: Path) -> bool:

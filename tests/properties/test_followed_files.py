@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from epicenter.ingest.collect.files import FileSource
 from epicenter.ingest.collect.open_files import OpenFiles
 from epicenter.rules.errors import InputError
+from tests.support.privileges import without_privileges
 
-STEPS = ("write", "rotate", "truncate", "close", "block", "restore", "poll", "poll")
+STEPS = ("write", "rotate", "truncate", "close", "block", "forbid", "forbid_folder", "restore", "poll", "poll")
 MAX_KEPT = 9
 
 
@@ -34,6 +35,7 @@ class Writer:
             self.written += 1
 
     def rotate(self) -> None:
+        self._allow()
         if self._aside is None:
             for number in range(MAX_KEPT, 0, -1):
                 if (older := self.log.with_name(f"a.log.{number}")).exists():
@@ -54,7 +56,18 @@ class Writer:
             else:
                 self.log.write_bytes(b"\x1f\x8b\x08\0")
 
+    def forbid(self) -> None:
+        self.log.chmod(0)
+
+    def forbid_folder(self) -> None:
+        self.log.parent.chmod(0o600)
+
+    def _allow(self) -> None:
+        self.log.parent.chmod(0o755)
+        self.log.chmod(0o755)
+
     def restore(self) -> None:
+        self._allow()
         if self._aside is not None:
             self.log.rmdir() if self.log.is_dir() else self.log.unlink()
             self._aside.rename(self.log)
@@ -69,6 +82,7 @@ def test_each_line_comes_once_and_in_order(steps: list[str]) -> None:
         expected, found = played(folder, steps)
         assert found == expected
     finally:
+        folder.chmod(0o755)
         shutil.rmtree(folder)
 
 
@@ -96,7 +110,12 @@ def played(folder: Path, steps: list[str]) -> tuple[list[bytes], list[bytes]]:
 
 
 def polled(source: FileSource) -> list[bytes]:
-    """What some reads give; a file that can't be read gives nothing, and says so."""
+    """What reading gives until nothing comes; a file that can't be read gives nothing, and says so."""
+    with without_privileges():
+        return read_until_quiet(source)
+
+
+def read_until_quiet(source: FileSource) -> list[bytes]:
     found: list[bytes] = []
     idle = 0
     while idle < 2:

@@ -14,6 +14,7 @@ from epicenter.ingest.collect.open_files import OpenFiles
 from epicenter.ingest.collect.rotation import newer_than, path_of
 from epicenter.rules.errors import InputError
 from tests.support.logs import START_NS
+from tests.support.privileges import without_privileges
 
 
 def lines(source: FileSource, now_ns: int = START_NS) -> list[tuple[int, bytes]]:
@@ -168,6 +169,21 @@ def test_what_was_seen_of_a_file_and_removed_before_it_was_read_is_counted(
     log.unlink()
     assert lines(source) == []
     assert source.lost_bytes == 4
+
+
+def test_a_rotated_file_that_may_not_be_read_does_not_keep_from_the_new_one(
+    log: Path, followed: tuple[FileSource, FileSource]
+) -> None:
+    source, other = followed
+    lines(source)
+    lines(other)
+    append(log, b"2\n")
+    log.chmod(0)
+    log.rename(log.with_name("a.log.1"))
+    log.write_bytes(b"3\n")
+    with without_privileges():
+        assert lines(source) == [(1, b"3")]
+    assert source.lost_bytes == 2
 
 
 def test_a_link_is_followed_to_the_file_that_it_leads_to_now(tmp_path: Path) -> None:
