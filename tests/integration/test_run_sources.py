@@ -102,7 +102,7 @@ def test_sources_that_fail_are_reported_once_each_way_and_no_line_is_lost(logs: 
     assert "epicenter_sources 2.0" in text
     assert "epicenter_source_failures_total 0" not in text
     said = [line for line in run.said if f"{logs}/n1.log" in line and "a folder is in its place" in line]
-    assert len(said) == 1, run.said
+    assert len(said) == 1, "".join(run.said)
     assert any(line.startswith(f"read again: {logs}/n1.log, after ") for line in run.said)
     assert not any("Traceback" in line for line in run.said)
 
