@@ -119,7 +119,7 @@ class LocalRunner:
             await self._save()
             async with self._page(), running(self._reloader.follow()):
                 while not until.is_set():
-                    self._systemd.beat()
+                    self._systemd.alive()
                     self._apply_new_rules()
                     lagging = await self._round(self._sources.due(monotonic_ns()))
                     self._sources.look_for_new_files()

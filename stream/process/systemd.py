@@ -23,7 +23,7 @@ class Systemd:
         self._clock_s = clock_s
         self._next_s = -inf
 
-    def beat(self) -> None:
+    def alive(self) -> None:
         """Call this in each round: it reports that the loop is alive, often enough for the unit's `WatchdogSec`."""
         now_s = self._clock_s()
         if now_s >= self._next_s:

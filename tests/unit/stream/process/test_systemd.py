@@ -54,11 +54,11 @@ def test_a_loop_is_ready_at_its_first_round_then_alive_twice_within_the_time_tha
             {"NOTIFY_SOCKET": shown, "WATCHDOG_USEC": "10000000", "WATCHDOG_PID": str(os.getpid())}, clock
         )
         assert received(receiver) == []
-        systemd.beat()
+        systemd.alive()
         assert received(receiver) == ["READY=1\nWATCHDOG=1"]
         for _ in range(100):
             clock.now_s += 0.1
-            systemd.beat()
+            systemd.alive()
         assert received(receiver) == ["WATCHDOG=1"] * 2
         systemd.stopping()
         assert received(receiver) == ["STOPPING=1"]
@@ -74,7 +74,7 @@ def test_without_a_watchdog_for_this_process_only_the_start_and_the_end_are_sent
     with receiving(f"{tmp_path}/notify") as receiver:
         systemd = Systemd({"NOTIFY_SOCKET": f"{tmp_path}/notify", **more}, clock)
         for _ in range(3):
-            systemd.beat()
+            systemd.alive()
             clock.now_s += 60
         assert received(receiver) == ["READY=1\nWATCHDOG=1"]
 
@@ -82,7 +82,7 @@ def test_without_a_watchdog_for_this_process_only_the_start_and_the_end_are_sent
 @pytest.mark.parametrize("environment", [{}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "/nowhere/notify"}])
 def test_without_systemd_nothing_happens(environment: dict[str, str]) -> None:
     systemd = Systemd(environment)
-    systemd.beat()
+    systemd.alive()
     systemd.stopping()
 
 
@@ -92,4 +92,4 @@ def test_a_full_socket_delays_no_loop(tmp_path: Path) -> None:
         systemd = Systemd({"NOTIFY_SOCKET": f"{tmp_path}/notify", "WATCHDOG_USEC": "1"}, clock)
         for _ in range(10_000):
             clock.now_s += 1
-            systemd.beat()
+            systemd.alive()
