@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
@@ -12,11 +13,13 @@ from typing import Final, NamedTuple
 
 import click
 
-from bench.attack import sources
+from bench.attack import clocks, kills, sources
 from bench.attack.arena import MAX_ATTACK_S, Arena, Attack, BrokeError, bounded
 
 STORIES: Final[Mapping[str, Mapping[str, Attack]]] = {
     "sources": sources.ATTACKS,
+    "kills": kills.ATTACKS,
+    "clocks": clocks.ATTACKS,
 }
 
 
@@ -29,18 +32,17 @@ class Result(NamedTuple):
     seconds: float
 
 
-def attack(story: str, name: str, seed: int, rounds: int = 10) -> Result:
-    """Run it in a folder that is removed afterwards."""
+def attack(story: str, name: str, seed: int, folder: Path, rounds: int = 10) -> Result:
+    """Run it in this empty folder."""
     begun_s, broke = time.monotonic(), ""
-    with tempfile.TemporaryDirectory(prefix="epicenter-attack-", ignore_cleanup_errors=True) as folder:
-        arena = Arena(Path(folder), Random(f"{seed} {story} {name}"), rounds)
-        try:
-            with bounded(MAX_ATTACK_S + 10 * rounds):
-                STORIES[story][name](arena)
-        except BrokeError as error:
-            broke = str(error)
-        except Exception as error:
-            broke = f"{type(error).__name__}: {error}"
+    arena = Arena(folder, Random(f"{seed} {story} {name}"), rounds)
+    try:
+        with bounded(MAX_ATTACK_S + 10 * rounds):
+            STORIES[story][name](arena)
+    except BrokeError as error:
+        broke = str(error)
+    except Exception as error:
+        broke = f"{type(error).__name__}: {error}"
     return Result(story, name, broke, time.monotonic() - begun_s)
 
 
@@ -48,10 +50,11 @@ def attack(story: str, name: str, seed: int, rounds: int = 10) -> Result:
 @click.option("--seed", default=1, envvar="SEED", show_default=True, help="Seed of everything random.")
 @click.option("--rounds", default=10, envvar="ROUNDS", show_default=True, help="Kills, and other repeats; 100: long.")
 @click.option("--only", "stories", multiple=True, type=click.Choice(list(STORIES)), help="Only this story.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the files of what broke in this folder.")
 @click.option("--attack", "names", multiple=True, help="Only this attack.")
-def main(seed: int, rounds: int, stories: tuple[str, ...], names: tuple[str, ...]) -> None:
+def main(seed: int, rounds: int, stories: tuple[str, ...], names: tuple[str, ...], keep: Path | None) -> None:
     """Exit code 1 when anything broke."""
-    results = list(_run(stories or tuple(STORIES), names, seed, rounds))
+    results = list(_run(stories or tuple(STORIES), names, seed, rounds, keep))
     print(f"\n{'story':12} {'attacks':>7} {'held':>5} {'broke':>5}")
     for story in dict.fromkeys(result.story for result in results):
         broke = [result for result in results if result.story == story and result.broke]
@@ -63,12 +66,19 @@ def main(seed: int, rounds: int, stories: tuple[str, ...], names: tuple[str, ...
     sys.exit(any(result.broke for result in results))
 
 
-def _run(stories: tuple[str, ...], names: tuple[str, ...], seed: int, rounds: int) -> Iterator[Result]:
+def _run(
+    stories: tuple[str, ...], names: tuple[str, ...], seed: int, rounds: int, keep: Path | None
+) -> Iterator[Result]:
     for story in stories:
         for name in STORIES[story]:
             if not names or name in names:
-                result = attack(story, name, seed, rounds)
-                print(f"{story}: {name}: {'BROKE' if result.broke else 'held'} after {result.seconds:.0f} s", flush=True)
+                with tempfile.TemporaryDirectory(prefix="epicenter-attack-", ignore_cleanup_errors=True) as folder:
+                    result = attack(story, name, seed, Path(folder), rounds)
+                    if keep and result.broke:
+                        shutil.copytree(folder, keep / f"{story} {name}", symlinks=True, ignore_dangling_symlinks=True)
+                print(
+                    f"{story}: {name}: {'BROKE' if result.broke else 'held'} after {result.seconds:.0f} s", flush=True
+                )
                 if result.broke:
                     print(f"  {result.broke}", flush=True)
                 yield result

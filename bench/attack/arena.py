@@ -116,7 +116,9 @@ class Follower(ChildServer):
         def find() -> dict[str, Any] | None:
             if self.has_ended:
                 raise BrokeError(f"epicenter run ended: {self.end_of_output()}")
-            return next((found for found in self.incidents() if found["class"] == name and node in found["nodes"]), None)
+            return next(
+                (found for found in self.incidents() if found["class"] == name and node in found["nodes"]), None
+            )
 
         found: dict[str, Any] = until(find, within_s, f"an incident {name} on {node}", self.end_of_output)
         return found

@@ -1,4 +1,4 @@
-"""Hostile sources: `epicenter run` lives, names what it can't read, and finds a failure in a healthy file afterwards."""
+"""Hostile sources: `epicenter run` lives, names what it can't read, and finds what a healthy file gets afterwards."""
 
 from __future__ import annotations
 
