@@ -13,13 +13,16 @@ from typing import Final, NamedTuple
 
 import click
 
-from bench.attack import clocks, kills, sources
+from bench.attack import clocks, disks, kills, receivers, sources, tokens
 from bench.attack.arena import MAX_ATTACK_S, Arena, Attack, BrokeError, bounded
 
 STORIES: Final[Mapping[str, Mapping[str, Attack]]] = {
+    "receivers": receivers.ATTACKS,
     "sources": sources.ATTACKS,
     "kills": kills.ATTACKS,
     "clocks": clocks.ATTACKS,
+    "disks": disks.ATTACKS,
+    "tokens": tokens.ATTACKS,
 }
 
 
