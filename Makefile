@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: environment demo check test test-long lint style types rules cluster check-deploy audit sbom disaster diagnosis \
   demo-faults first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-shapes bench-work \
   bench-correlate bench-latency bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos \
-  fuzz coverage reference screenshots lock clean
+  attack fuzz coverage reference screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -149,6 +149,10 @@ demo-faults: $(READY)
 # The pipeline under attack, compared with a calm run: make chaos ROUNDS=100, make chaos SEED=7 ROUNDS=1
 chaos: $(READY)
 	$(BIN)/python -m bench.chaos
+
+# The commands under attack by a stranger, story by story: make attack ROUNDS=100, python -m bench.attack --only kills
+attack: $(READY)
+	$(BIN)/python -m bench.attack
 
 # Broken records through the scan: make fuzz RECORDS=100000
 fuzz: $(READY)

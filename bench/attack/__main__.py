@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from bench.attack import clocks, disks, kills, receivers, sources, tokens
+from bench.attack import clocks, disks, floods, injection, kills, leaks, receivers, sources, tokens
 from bench.attack.arena import MAX_ATTACK_S, Arena, Attack, BrokeError, bounded
 
 STORIES: Final[Mapping[str, Mapping[str, Attack]]] = {
@@ -23,6 +23,9 @@ STORIES: Final[Mapping[str, Mapping[str, Attack]]] = {
     "clocks": clocks.ATTACKS,
     "disks": disks.ATTACKS,
     "tokens": tokens.ATTACKS,
+    "floods": floods.ATTACKS,
+    "leaks": leaks.ATTACKS,
+    "injection": injection.ATTACKS,
 }
 
 

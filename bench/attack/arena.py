@@ -97,11 +97,15 @@ class Follower(ChildServer):
         """The most memory that it has had."""
         return _status_kb(self.pid, "VmHWM") / 1024
 
-    def get(self, path: str, timeout_s: float = 20) -> Any:
-        """A JSON document of its page."""
+    def text(self, path: str, timeout_s: float = 20) -> str:
+        """What its page shows there."""
         request = urllib.request.Request(f"{self.url}{path}", headers=self.headers)
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            return json.load(answer)
+            return str(answer.read().decode())
+
+    def get(self, path: str, timeout_s: float = 20) -> Any:
+        """A JSON document of its page."""
+        return json.loads(self.text(path, timeout_s))
 
     def incidents(self) -> list[dict[str, Any]]:
         """All incidents; none while its page does not answer."""

@@ -107,9 +107,11 @@ def _attack(names: tuple[str, ...], kinds: tuple[str, ...], arena: Arena) -> Non
     with ExitStack() as stack:
         stranger: list[str] = []
         stranger_url = stack.enter_context(_server(partial(_record, stranger)))
-        targets = {}
+        targets, reached = {}, set[str]()
         for name in names:
-            url = stack.enter_context(_server(partial(_hostile, HOSTILE[name], stranger_url)))
+            url = stack.enter_context(
+                _server(partial(_hostile, HOSTILE[name], stranger_url, partial(reached.add, name)))
+            )
             targets |= {f"{name} {kind}": FORMATS[kind].format(url=url, secret=SECRET) for kind in kinds}
         calm, healthy = (stack.enter_context(Receiver().listening()) for _ in range(2))
         runs = [stack.enter_context(_run(arena, "calm", calm, {}).running()),
@@ -123,6 +125,7 @@ def _attack(names: tuple[str, ...], kinds: tuple[str, ...], arena: Arena) -> Non
               "the messages of the calm run",
               lambda: f"{calm.titles} {healthy.titles} {runs[1].end_of_output()}")  # fmt: skip
         must(_order(calm) == _order(healthy), f"another order: {_order(calm)} {_order(healthy)}")
+        must(reached == set(names), f"only {sorted(reached)} of {sorted(names)} received anything")
         must(not stranger, f"a redirect was followed: {stranger}")
         must(SECRET not in runs[1].output, "a token in the log")
         must("\x1b[31m" not in runs[1].output, "an escape code in the log")
@@ -170,8 +173,9 @@ def _answer(wire: socket.socket, answer: Callable[[socket.socket], None]) -> Non
         answer(wire)
 
 
-def _hostile(answer: Answer, stranger: str, wire: socket.socket) -> None:
+def _hostile(answer: Answer, stranger: str, on_request: Callable[[], None], wire: socket.socket) -> None:
     wire.recv(1 << 16)
+    on_request()
     answer(wire, stranger)
 
 
