@@ -17,6 +17,8 @@ RULE: Final = "epicenter.data_disk_full"
 REOPENED_WITHIN_NS: Final = duration_ns("1h")
 """A disk that is full again within this time reopens the incident; later, there is a new one."""
 
+MAX_KEPT_CHANGES: Final = 50
+
 
 class DiskFullIncident:
     """Revisions of the incident: opened, critical once rows are given up, resolved."""
@@ -97,6 +99,6 @@ def _next(incident: Incident, now_ns: int, what: str, **changes: object) -> Inci
         revision=incident.revision + 1,
         signal_count=incident.signal_count + 1,
         last_seen=now,
-        history=(*incident.history, Change(now, what)),
+        history=(*incident.history, Change(now, what))[-MAX_KEPT_CHANGES:],
         **changes,
     )
