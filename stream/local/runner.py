@@ -164,7 +164,7 @@ class LocalRunner:
                 self._newest_read_ns = monotonic_ns()
                 self.on_batch(batch)
                 found.append(self._pipeline.process(batch, self._newest_read_ns))
-                self._systemd.beat()
+                self._systemd.alive()
                 await asyncio.sleep(0)
         await self._write(found)
         return lagging
