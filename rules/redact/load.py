@@ -87,7 +87,7 @@ class _File:
     def __init__(self, file: Path, problems: list[str], shipped: _File | None = None):
         spec, self._lines = read_document(file, SecretsSpec, "file of secrets", problems)
         self.path, self.spec = file, spec or SecretsSpec()
-        self.parts: dict[str, str] = {**(shipped.parts if shipped else {}), **self.spec.parts}
+        self.parts = _parts({**(shipped.spec.parts if shipped else {}), **self.spec.parts})
         self.secrets = tuple(self._secret(secret_spec) for secret_spec in self.spec.secrets)
         problems += self._faults()
         shipped_names = {secret.name for secret in shipped.secrets} if shipped else set()
@@ -149,6 +149,14 @@ def _duplicate_names(files: Iterable[_File], used: set[str]) -> Iterator[str]:
 
 def _filled(pattern: str, parts: Mapping[str, str]) -> str:
     return _PART.sub(lambda found: parts.get(found[1], found[0]), pattern)
+
+
+def _parts(texts: Mapping[str, str]) -> dict[str, str]:
+    """The parts, each with those above it inserted."""
+    parts: dict[str, str] = {}
+    for name, text in texts.items():
+        parts[name] = _filled(text, parts)
+    return parts
 
 
 def _fault(pattern: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.match.marks import Marks
+from epicenter.rules.redact.randomness import is_mixed, is_random
+from epicenter.rules.redact.views import CODE_MARKS, QUOTE_MARKS, View, views
 
 MAX_ROUNDS: Final = 8
 """A replacement may reveal another secret. A text that still changes after this many rounds is redacted as a whole."""
@@ -22,14 +24,21 @@ MARK_BEGINS: Final = b"[redacted:"
 _MAX_REST_LENGTH: Final = 3
 """Bytes of a UTF-8 character after its first."""
 
+_LINE: Final = re.compile(rb"\S[^\r\n]*")
+
 _MARK: Final = re.compile(rb"\[redacted:[a-z0-9-]{1,40}\]")
+
+
+_LOOKS: Final[Mapping[str, Callable[[bytes], bool]]] = {"secret": bool, "mixed": is_mixed, "random": is_random}
+"""The groups of a pattern that name a secret, each with the values that are one."""
 
 
 @dataclass(frozen=True)
 class Secret:
     """A kind of secret: looked for in texts that hold a `sought` word, in any case.
 
-    Of a pattern's match (`re`, over bytes), the group `secret` is replaced; without such a group, all of it.
+    Of a pattern's match (`re`, over bytes), the group `secret` is replaced; or `mixed` if `is_mixed`, or `random` if
+    `is_random`; without such a group, all of it.
     """
 
     name: str
@@ -49,8 +58,9 @@ class Secret:
     def spans_in(self, text: bytes) -> Iterator[tuple[int, int]]:
         """The spans of secrets of this kind."""
         for pattern in self.patterns:
-            group = "secret" if "secret" in pattern.groupindex else 0
-            yield from (found.span(group) for found in pattern.finditer(text))
+            group = next((name for name in _LOOKS if name in pattern.groupindex), 0)
+            looks_secret = _LOOKS[group] if isinstance(group, str) else bool
+            yield from (found.span(group) for found in pattern.finditer(text) if looks_secret(found[group]))
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -75,7 +85,7 @@ class Redactor:
             for word in secret.sought:
                 by_word.setdefault(word.lower().encode(), []).append(number)
         self._by_word: Mapping[bytes, list[int]] = by_word
-        self._words = Marks(tuple(by_word), in_any_case=True) if by_word else None
+        self._words = Marks((*by_word, *CODE_MARKS, *QUOTE_MARKS), in_any_case=True)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -89,13 +99,16 @@ class Redactor:
         redacted = ((number, self.redact(text)) for number, text in enumerate(texts))
         return {number: result for number, result in redacted if result.kinds}
 
-    def redact(self, text: bytes) -> Redacted:
-        """One text, unchanged if it holds no secret. Valid UTF-8 stays valid."""
+    def redact(self, text: bytes, by_line: bool = False) -> Redacted:
+        """One text, unchanged if it holds no secret. Valid UTF-8 stays valid.
+
+        `by_line`: a secret that spans lines leaves a mark in each, so that the text has as many lines as before.
+        """
         secrets: list[bytes] = []
         kinds: list[str] = []
         left = text
         for _ in range(MAX_ROUNDS):
-            spans = self._spans(left)
+            spans = _lines_of(left, self._spans(left)) if by_line else self._spans(left)
             if not spans:
                 return Redacted(left, tuple(secrets), tuple(kinds))
             secrets += [left[start:end] for start, end, _ in spans]
@@ -112,23 +125,34 @@ class Redactor:
 
     def _spans(self, text: bytes) -> list[tuple[int, int, int]]:
         """(start, end, number of the kind), apart from each other and in order."""
-        words = self._words_in(text)
+        unmarked = _MARK.sub(_blank, text)
+        words = self._words_in(unmarked)
         if not words:
             return []
-        numbers = sorted(set(chain.from_iterable(map(self._by_word.__getitem__, words))))
         found = [
-            (*_whole_characters(text, *span), number)
-            for number in numbers
-            for span in self._secrets[number].spans_in(text)
-            if self._is_secret(text[slice(*span)])
+            (*_whole_characters(text, *view.original(*span)), number)
+            for view in views(unmarked, words)
+            for span, number in self._found_in(view)
         ]
         return list(_outside(_joined(found), [mark.span() for mark in _MARK.finditer(text)])) if found else []
 
+    def _found_in(self, view: View) -> Iterator[tuple[tuple[int, int], int]]:
+        words = self._words_in(view.text) & self._by_word.keys()
+        for number in sorted(set(chain.from_iterable(map(self._by_word.__getitem__, words)))):
+            for span in self._secrets[number].spans_in(view.text):
+                if self._is_secret(view.text[slice(*span)]):
+                    yield span, number
+
     def _words_in(self, text: bytes) -> set[bytes]:
-        return self._words.found_in(text) if self._words else set()
+        return self._words.found_in(text)
 
     def _is_secret(self, found: bytes) -> bool:
         return bool(found) and not any(pattern.fullmatch(found) for pattern in self._no_secrets)
+
+
+def _blank(mark: re.Match[bytes]) -> bytes:
+    """As long as the mark, without the name of its kind: `password` in it is no name of a value."""
+    return b"[" + b"." * (len(mark[0]) - 2) + b"]"
 
 
 def _joined(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
@@ -143,6 +167,15 @@ def _joined(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, i
         first, last, kind = start, end, number
     if last:
         yield first, last, kind
+
+
+def _lines_of(text: bytes, spans: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The parts of the spans in each line; empty parts are left out."""
+    return [
+        (start + line.start(), start + line.end(), number)
+        for start, end, number in spans
+        for line in _LINE.finditer(text[start:end])
+    ]
 
 
 def _outside(spans: Iterator[tuple[int, int, int]], marks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:

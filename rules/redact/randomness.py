@@ -1,0 +1,57 @@
+"""Whether a value looks generated: tells tokens from names, counters, dates and words."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MAX_RUN_LENGTH: Final = 3.3
+"""A generated piece changes between letters, capitals and digits at least this often, in characters."""
+
+MAX_LONG_RUN_LENGTH: Final = 5.0
+"""The same for pieces of at least `LONG_PIECE` characters, which have few changes by chance less often."""
+
+LONG_PIECE: Final = 16
+MIN_PIECE: Final = 6
+MIN_SHARE: Final = 0.5
+"""At least this share of the letters and digits is in generated pieces."""
+
+MIN_SIGNS: Final = 2
+"""Names have fewer of the signs that generators of passwords use."""
+
+_PIECE: Final = re.compile(rb"[A-Za-z0-9]+")
+_RUN: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_WORD_OR_NUMBER: Final = re.compile(rb"[A-Za-z]{0,24}|[A-Z]?[a-z]{2,23}[0-9]{1,12}|[0-9]{1,24}[A-Za-z]{0,3}|[A-Za-z][0-9]{1,12}")
+_JOINT: Final = re.compile(rb"[-_.:/@,=]+")
+_SIGN: Final = re.compile(rb"[!#$^&*;{}<>~?]")
+_UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+
+
+def is_random(value: bytes) -> bool:
+    """Whether most of the value is letters and digits in no order that a person or a counter would choose."""
+    if _UUID.fullmatch(value) or (_has_both(value) and len(_SIGN.findall(value)) >= MIN_SIGNS):
+        return True
+    pieces = _PIECE.findall(value)
+    random = sum(len(piece) for piece in pieces if _is_random_piece(piece))
+    return random > 0 and random >= MIN_SHARE * sum(map(len, pieces))
+
+
+def is_mixed(value: bytes) -> bool:
+    """Whether the value has a letter and a digit, and isn't a name such as `node-0012` or `2026-03-02`."""
+    return _has_both(value) and (is_random(value) or not _is_name(value))
+
+
+def _has_both(value: bytes) -> bool:
+    return bool(re.search(rb"[0-9]", value) and re.search(rb"[A-Za-z]", value))
+
+
+def _is_random_piece(piece: bytes) -> bool:
+    runs = len(_RUN.findall(piece))
+    if len(piece) >= LONG_PIECE and runs >= 4 and len(piece) <= MAX_LONG_RUN_LENGTH * runs:
+        return True
+    return len(piece) >= MIN_PIECE and runs >= 3 and len(piece) <= MAX_RUN_LENGTH * runs
+
+
+def _is_name(value: bytes) -> bool:
+    pieces = _JOINT.split(value.rstrip(b"="))
+    return len(pieces) > 1 and all(map(_WORD_OR_NUMBER.fullmatch, pieces))
