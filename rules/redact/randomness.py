@@ -21,7 +21,9 @@ MIN_SIGNS: Final = 2
 
 _PIECE: Final = re.compile(rb"[A-Za-z0-9]+")
 _RUN: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_WORD_OR_NUMBER: Final = re.compile(rb"[A-Za-z]{0,24}|[A-Z]?[a-z]{2,23}[0-9]{1,12}|[0-9]{1,24}[A-Za-z]{0,3}|[A-Za-z][0-9]{1,12}")
+_WORD_OR_NUMBER: Final = re.compile(
+    rb"[A-Za-z]{0,24}|[A-Z]?[a-z]{2,23}[0-9]{1,12}|[0-9]{1,24}[A-Za-z]{0,3}|[A-Za-z][0-9]{1,12}"
+)
 _JOINT: Final = re.compile(rb"[-_.:/@,=]+")
 _SIGN: Final = re.compile(rb"[!#$^&*;{}<>~?]")
 _UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")

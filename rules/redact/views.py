@@ -11,7 +11,21 @@ CODE_MARKS: Final = (b"\x1b[", b"\\u001b[", b"\\x1b[", b"\\033[", b"#033[", b"^[
 """A text without any of these has no colour codes: the escape character, also as shippers and JSON write it."""
 
 QUOTE_MARKS: Final = (
-    *(b"%22", b"%27", b"%3A", b"%3D", b"%7B", b"%3C", b"%2522", b"%253A", b"&quot;", b"&apos;", b"&#34;", b"&#39;", b"&lt;"),
+    *(
+        b"%22",
+        b"%27",
+        b"%3A",
+        b"%3D",
+        b"%7B",
+        b"%3C",
+        b"%2522",
+        b"%253A",
+        b"&quot;",
+        b"&apos;",
+        b"&#34;",
+        b"&#39;",
+        b"&lt;",
+    ),
     *(b"\\u0022", b"\\u0027", b"\\u003c", b"\\u0026", b"\\x22", b"\\x27"),
 )
 """A text without any of these, in any case, has no encoded quotes."""

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from epicenter.sinks.clickhouse.client import Client
 
-MAX_LINES: Final = 400
+MAX_LINES: Final = 801
+MAX_GROUPS: Final = 400
 AROUND_S: Final = 600
 """Neighbouring raw lines of a partition are at most this far apart; limits how much is read."""
 
@@ -86,7 +87,7 @@ def first_signals(client: Client, incident_id: str) -> list[dict[str, Any]]:
         " FROM signals FINAL WHERE incident_id = {id:String} AND signals.rank IS NOT NULL"
         " GROUP BY job, signals.rank)"
         " GROUP BY job, class ORDER BY earliest, job, class LIMIT {limit:UInt32}",
-        {"id": incident_id, "limit": MAX_LINES},
+        {"id": incident_id, "limit": MAX_GROUPS},
     )
     groups = [dict(zip(_GROUP, row, strict=True)) for row in found]
     places = _positions(client, [(group["signal_id"], group["event_time_ns"]) for group in groups])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -80,18 +81,14 @@ def text_without_secrets(redactor: Redactor | None, text: str) -> str:
 
 
 def lines_without_secrets(redactor: Redactor | None, lines: Sequence[str]) -> list[str]:
-    """Consecutive lines, as many as before: a key that spans several leaves a mark in each."""
+    """Consecutive lines, redacted as one text, as many as before: a key that spans several leaves a mark in each."""
     if redactor is None:
         return list(lines)
-    found = redactor.redact(_encoded("\n".join(lines)))
-    over_lines = [
-        (piece, f"[redacted:{kind}]")
-        for secret, kind in zip(found.secrets, found.kinds, strict=True)
-        if b"\n" in secret
-        for piece in secret.decode("utf-8", "replace").split("\n")
-        if piece
-    ]
-    return [_field(text_without_secrets(redactor, line), over_lines) for line in lines]
+    text = _decoded(redactor.redact(_encoded("\n".join(lines)), by_line=True).text)
+    rows = iter(text.split("\n"))
+    if text.count("\n") + 1 != sum(line.count("\n") + 1 for line in lines):
+        return [text] * len(lines)
+    return ["\n".join(islice(rows, line.count("\n") + 1)) for line in lines]
 
 
 def _texts(match: Match) -> Iterator[str]:

@@ -31,6 +31,9 @@ MAX_LINE_LENGTH: Final = 65_536
 
 KAFKA_TIMEOUT_S: Final = 10.0
 METADATA_POLL_S: Final = 0.05
+CONTEXT_LINES: Final = 160
+"""Lines before and after the shown ones that are read to redact them: a private key has up to so many."""
+
 _KEY_CHARACTERS: Final = 120
 
 
@@ -62,6 +65,11 @@ class Around(msgspec.Struct, frozen=True):
     after: int
     is_raw: bool = False
 
+    @property
+    def with_context(self) -> Around:
+        """These lines, and those that show whether a secret began before them or ends after them."""
+        return Around(self.before + CONTEXT_LINES, self.after + CONTEXT_LINES, self.is_raw)
+
 
 def find(settings: Settings, text: str, around: Around, incident: Incident | None = None, expected: str = "") -> Found:
     """Find the line of a reference; `incident:` references are about `incident`, else about one in the store.
@@ -88,7 +96,7 @@ def _line(settings: Settings, text: str, wanted: LineReference, around: Around, 
     away: PipelineError | None = None
     for lookup in (_in_file, _in_store, _in_kafka):
         try:
-            lines = _redacted(settings, lookup(settings, wanted, around))
+            lines = _shown(settings, lookup(settings, wanted, around.with_context), wanted.number, around)
         except (InputError, TransientError) as error:
             away = error if isinstance(error, TransientError) else away
             tried.append(str(error))
@@ -268,12 +276,13 @@ def _numbered(number: int, value: bytes, wanted: int, around: Around) -> Numbere
     return NumberedLine(number, text, number == wanted)
 
 
-def _redacted(settings: Settings, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
-    """These lines redacted and cut as in the store: files and Kafka have the originals."""
+def _shown(settings: Settings, lines: Sequence[NumberedLine], wanted: int, around: Around) -> list[NumberedLine]:
+    """The lines around the wanted one, redacted as a part of all these, and cut: files and Kafka have the originals."""
     texts = lines_without_secrets(redactor_of(settings), [line.untrusted_log_text for line in lines])
     return [
         msgspec.structs.replace(line, untrusted_log_text=text[:MAX_LINE_LENGTH])
         for line, text in zip(lines, texts, strict=True)
+        if wanted - around.before <= line.number <= wanted + around.after
     ]
 
 

@@ -28,7 +28,7 @@ from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.sections import NODES
 from epicenter.rules.triage.story import Story
 from epicenter.stream.scan.prefilter import scanner_of
-from epicenter.stream.scan.redaction import text_without_secrets
+from epicenter.stream.scan.redaction import lines_without_secrets
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.triage.reading import Section, read_sections
 
@@ -130,7 +130,7 @@ class JobReader:
         )
         if not is_piped and not job.is_plain_folder:
             tail, story.is_cut_off = last_lines(job.files[0])
-            story.tail = tuple(text_without_secrets(self._redactor, line) for line in tail)
+            story.tail = tuple(lines_without_secrets(self._redactor, tail))
         return story
 
     def _shown(self, path: str) -> str:

@@ -25,11 +25,11 @@ from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.sinks.evidence.render import as_json, as_markdown
 from epicenter.sinks.evidence.untrusted import NOTICE
 from epicenter.stream.load_settings import load_settings
-from epicenter.stream.mcp.answers import MAX_BYTES
+from epicenter.stream.mcp.answers import MAX_BYTES, evidence
 from epicenter.stream.mcp.server import build, serve_http
 from epicenter.stream.store.evidence import query, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
-from tests.support.evidence import Stored, store_failure
+from tests.support.evidence import Stored, store_failure, store_texts
 from tests.support.page_store import add_job
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
@@ -243,3 +243,15 @@ def posted(url: str, headers: dict[str, str]) -> int:
             return int(reply.status)
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def test_evidence_shows_no_part_of_a_key_that_begins_above_it(clickhouse: Any, tmp_path: Path) -> None:
+    key = [f"MIIEowIBAAKCAQEA{number:04d}" + "q83vAbCd" * 5 for number in range(50)]
+    error = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    texts = ["-----BEGIN RSA PRIVATE KEY-----", *key, "-----END RSA PRIVATE KEY-----", error]
+    dsn = urlsplit(clickhouse.dsn)._replace(path="/mcp_key").geturl()
+    stored = store_texts(dsn, tmp_path, texts)
+    found = evidence(stored.settings, f"{stored.logs}/texts.jsonl:{len(texts)}", Around(3, 0))
+    shown = [line["untrusted_log_text"] for line in found["lines"]]
+    assert shown == ["[redacted:private-key]", "[redacted:private-key]", texts[-2], error]
+    assert "q83vAbCd" not in str(evidence(stored.settings, f"{stored.logs}/texts.jsonl:{len(texts)}", Around(60, 0)))

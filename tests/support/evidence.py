@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -40,7 +41,23 @@ def store_failure(dsn: str, folder: Path) -> Stored:
     text = f"RuntimeError: CUDA error: an illegal memory access was encountered {HOSTILE}"
     line = {"timestamp": iso(-90_000), "host": "node<b>", "message": text, "job": "odd $(reboot)", "rank": 0}
     (logs / "hostile.jsonl").write_text(json.dumps(line | {"source": "worker"}) + "\n")
-    settings = load_settings(store=dsn, data_dir=folder / "data", kafka="127.0.0.1:9")
+    return _read(dsn, logs, folder / "data")
+
+
+def store_texts(dsn: str, folder: Path, texts: Sequence[str]) -> Stored:
+    """Write these lines of one worker as `texts.jsonl`, a second apart, and read them into the store."""
+    logs = folder / "logs"
+    logs.mkdir()
+    stated = {"host": "n1", "job": "llama", "rank": 0, "source": "worker"}
+    lines = [
+        json.dumps({"timestamp": iso(second * 1_000), **stated, "message": text}) for second, text in enumerate(texts)
+    ]
+    (logs / "texts.jsonl").write_text("\n".join(lines) + "\n")
+    return _read(dsn, logs, folder / "data")
+
+
+def _read(dsn: str, logs: Path, data: Path) -> Stored:
+    settings = load_settings(store=dsn, data_dir=data, kafka="127.0.0.1:9")
     run = LocalRunner(settings, the_rules(), Sources([str(logs)], "", follow=False), _ignore, _ignore)
     asyncio.run(run.once())
     return Stored(logs, settings)
