@@ -1,6 +1,7 @@
 """How many made-up credentials are redacted in log lines, and how much other text is: `python -m bench.redaction`.
 
-Exit code 1 when a secret stays, or a line without one is changed.
+First lines by the author of the patterns, then lines by authors who had not seen them. Exit code 1 when a secret of the
+former stays, when an example of a rule is changed, or when the figures of another author are worse than their bounds.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from random import Random
+from typing import Final, NamedTuple, Protocol
 
+from bench import redaction_author_a
 from bench.redaction_shapes import Shape, shapes
 from epicenter.rules.packs.load import load
 from epicenter.rules.redact.load import load_redactor
@@ -19,6 +22,25 @@ SEED: Final = 2026
 OTHER_SEEDS: Final = range(100)
 MIN_LEFT_LENGTH: Final = 6
 """A piece of a secret as long as this counts as the secret."""
+
+MIN_RECALL: Final = 0.97
+"""Of another author's secrets, at least this share is removed."""
+
+MAX_TOUCHED: Final = 0.01
+"""Of another author's harmless lines, at most this share is changed."""
+
+
+class Author(Protocol):
+    """A module with lines by one author."""
+
+    def secrets(self, rng: Random, /) -> list[Shape]:
+        """Lines, each with one secret."""
+
+    def harmless(self, rng: Random, /) -> list[tuple[str, str]]:
+        """(kind, line) of lines without any secret."""
+
+
+AUTHORS: Final[dict[str, Author]] = {"author A": redaction_author_a}
 
 _MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
 
@@ -56,6 +78,27 @@ def changed_examples(redactor: Redactor) -> tuple[int, list[str]]:
     return len(lines), [line for line in lines if redactor.redact(line.encode()).kinds]
 
 
+class OfAuthor(NamedTuple):
+    """What is left of an author's secrets, and the harmless lines (kind, line) that change."""
+
+    recall: Recall
+    harmless: int
+    touched: list[tuple[str, str]]
+
+    @property
+    def is_within_bounds(self) -> bool:
+        """Whether enough secrets are removed and few enough harmless lines are changed."""
+        removed = self.recall.count - len(self.recall.left)
+        return removed >= MIN_RECALL * self.recall.count and len(self.touched) <= MAX_TOUCHED * self.harmless
+
+
+def result_of(redactor: Redactor, author: Author, seed: int = SEED) -> OfAuthor:
+    """The result for an author's lines."""
+    harmless = author.harmless(Random(seed))
+    touched = [(kind, line) for kind, line in harmless if redactor.redact(line.encode()).kinds]
+    return OfAuthor(recall_of(redactor, author.secrets(Random(seed))), len(harmless), touched)
+
+
 def _pieces(secret: str) -> Iterator[str]:
     if "PRIVATE KEY" in secret:
         secret = max(secret.replace("\\n", "\n").split("\n"), key=len)
@@ -82,7 +125,21 @@ def main() -> int:
         print(f"too much  {shape.kind}: {shape.line!r} -> {redactor.redact(shape.line.encode()).text.decode()!r}")
     for line in changed:
         print(f"changed   {line!r}")
-    return 1 if fixed.left or changed else 0
+    others = [_print_author(redactor, name, author) for name, author in AUTHORS.items()]
+    return 1 if fixed.left or changed or not all(others) else 0
+
+
+def _print_author(redactor: Redactor, name: str, author: Author) -> bool:
+    """Print the figures and the misses; whether they are within the bounds."""
+    result = result_of(redactor, author)
+    count, left = result.recall.count, result.recall.left
+    print(f"{name}: {count - len(left)} of {count} secrets removed ({1 - len(left) / count:.1%});", end=" ")
+    print(f"{len(result.touched)} of {result.harmless} harmless lines touched")
+    for shape in left:
+        print(f"left      {shape.kind}: {shape.line!r}")
+    for kind, line in result.touched:
+        print(f"touched   {kind}: {line!r} -> {redactor.redact(line.encode()).text.decode()!r}")
+    return result.is_within_bounds
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class Secret:
     """A kind of secret: looked for in texts that hold a `sought` word, in any case.
 
     Of a pattern's match (`re`, over bytes), the group `secret` is replaced; or `mixed` if `is_mixed`, or `random` if
-    `is_random`; without such a group, all of it.
+    `is_random`; where no such group matched, all of it.
     """
 
     name: str
@@ -58,9 +58,12 @@ class Secret:
     def spans_in(self, text: bytes) -> Iterator[tuple[int, int]]:
         """The spans of secrets of this kind."""
         for pattern in self.patterns:
-            group = next((name for name in _LOOKS if name in pattern.groupindex), 0)
-            looks_secret = _LOOKS[group] if isinstance(group, str) else bool
-            yield from (found.span(group) for found in pattern.finditer(text) if looks_secret(found[group]))
+            group = next((name for name in _LOOKS if name in pattern.groupindex), None)
+            for found in pattern.finditer(text):
+                if group is None or found[group] is None:
+                    yield found.span()
+                elif _LOOKS[group](found[group]):
+                    yield found.span(group)
 
 
 class Redacted(msgspec.Struct, frozen=True):

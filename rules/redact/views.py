@@ -1,4 +1,4 @@
-"""A text as its reader sees it: without colour codes, and with encoded quotes decoded; spans lead back to the original."""
+"""A text as its reader sees it, without colour codes and with quotes decoded; spans lead back to the original."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ENTITIES: Final = {b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">", b"am
 
 
 class View(NamedTuple):
-    """A text to search; `starts` and `ends` are the places of its bytes in the original, empty if it is the original."""
+    """A text to search; `starts` and `ends` of its bytes in the original are empty if it is the original."""
 
     text: bytes
     starts: array[int] = array("L")

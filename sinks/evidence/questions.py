@@ -22,7 +22,7 @@ Answer = dict[str, Any]
 MAX_LISTED: Final = 1_000
 MAX_TERMS: Final = 8
 MAX_LINES_AROUND: Final = 400
-"""At most this many lines before and after a line: those that are shown, and those that show whether a secret goes on."""
+"""At most this many lines before and after a line: shown ones, and those that show whether a secret spans them."""
 
 
 def answer(client: Client, question: str, parameters: Parameters) -> Answer:

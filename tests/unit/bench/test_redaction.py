@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bench.redaction import SEED, changed_examples, recall_of
+import pytest
+
+from bench.redaction import AUTHORS, SEED, changed_examples, recall_of, result_of
 from bench.redaction_shapes import KINDS, shapes
 from epicenter.rules.redact.load import load_redactor
 from epicenter.rules.redact.redactor import Redactor, Secret
@@ -25,3 +27,16 @@ def test_no_example_of_a_rule_changes() -> None:
     count, changed = changed_examples(load_redactor())
     assert count > 3_000
     assert changed == []
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+@pytest.mark.parametrize("seed", [SEED, 1])
+def test_lines_of_authors_who_have_not_seen_the_patterns_stay_within_the_bounds(name: str, seed: int) -> None:
+    result = result_of(load_redactor(), AUTHORS[name], seed)
+    assert result.recall.count > 100 and result.harmless > 50
+    assert result.is_within_bounds, (result.recall.left, result.touched)
+
+
+def test_recall_of_author_a_does_not_fall() -> None:
+    result = result_of(load_redactor(), AUTHORS["author A"])
+    assert len(result.recall.left) <= 3 and result.touched == []
