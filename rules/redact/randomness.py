@@ -16,6 +16,9 @@ MIN_PIECE: Final = 6
 MIN_SHARE: Final = 0.5
 """At least this share of the letters and digits is in generated pieces."""
 
+MIN_SHARE_OF_NAME: Final = 0.75
+"""The same of a value such as hf-token-7d9c8b6f5d: a name with a generated end."""
+
 MIN_SIGNS: Final = 2
 """Names have fewer of the signs that generators of passwords use."""
 
@@ -25,6 +28,7 @@ _WORD_OR_NUMBER: Final = re.compile(
     rb"[A-Za-z]{0,24}|[A-Z]?[a-z]{2,23}[0-9]{1,12}|[0-9]{1,24}[A-Za-z]{0,3}|[A-Za-z][0-9]{1,12}"
 )
 _JOINT: Final = re.compile(rb"[-_.:/@,=]+")
+_LOWER_NAME: Final = re.compile(rb"[a-z]{3,}[-.][a-z0-9.-]+|[a-z0-9.-]+[-.][a-z]{3,}[-.][a-z0-9.-]+")
 _SIGN: Final = re.compile(rb"[!#$^&*;{}<>~?]")
 _UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
@@ -34,13 +38,14 @@ def is_random(value: bytes) -> bool:
     if _UUID.fullmatch(value) or (_has_both(value) and len(_SIGN.findall(value)) >= MIN_SIGNS):
         return True
     pieces = _PIECE.findall(value)
+    least = MIN_SHARE_OF_NAME if _LOWER_NAME.fullmatch(value) else MIN_SHARE
     random = sum(len(piece) for piece in pieces if _is_random_piece(piece))
-    return random > 0 and random >= MIN_SHARE * sum(map(len, pieces))
+    return random > 0 and random >= least * sum(map(len, pieces))
 
 
 def is_mixed(value: bytes) -> bool:
     """Whether the value has a letter and a digit, and isn't a name such as `node-0012` or `2026-03-02`."""
-    return _has_both(value) and (is_random(value) or not _is_name(value))
+    return is_random(value) or (_has_both(value) and not _is_name(value))
 
 
 def _has_both(value: bytes) -> bool:
