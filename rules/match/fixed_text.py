@@ -14,6 +14,7 @@ Texts = frozenset[bytes]
 MIN_BYTES: Final = 12
 """Shorter text is too frequent in other lines: `re` would have to refuse them one by one."""
 
+MIN_NEEDED_BYTES: Final = 2
 _END_OF_WORD: Final = re.compile(rb"(?<=.{7}\W\w{4})\w+\Z", re.DOTALL)
 _MAX_TEXTS: Final = 24
 _MAX_CLASS_BYTES: Final = 4
@@ -33,6 +34,12 @@ def fixed_texts(pattern: bytes) -> Texts:
         return Texts()
     texts = Texts(map(_without_end_of_word, _best(tree)))
     return texts if _shortest(texts) >= MIN_BYTES else Texts()
+
+
+def needed_texts(pattern: bytes) -> Texts:
+    """Texts in lower case of which every match has at least one, in any case. None at all if they are not known."""
+    texts = _best(parser.parse(pattern))
+    return Texts(text.lower() for text in texts) if _shortest(texts) >= MIN_NEEDED_BYTES else Texts()
 
 
 def quoted(text: bytes) -> bytes:

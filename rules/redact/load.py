@@ -63,8 +63,8 @@ def load_redactor(files: Iterable[Path] = ()) -> Redactor:
 
 
 def shipped_faults() -> list[str]:
-    """What is wrong with the shipped file's own examples."""
-    return list(_shipped().wrong_examples(load_redactor()))
+    """What is wrong with the shipped file's patterns and examples, which are not checked when it is loaded."""
+    return [*_shipped().wrong_patterns(), *_shipped().wrong_examples(load_redactor())]
 
 
 def shipped_words() -> list[str]:
@@ -89,7 +89,7 @@ class _File:
         self.path, self.spec = file, spec or SecretsSpec()
         self.parts = _parts({**(shipped.spec.parts if shipped else {}), **self.spec.parts})
         self.secrets = tuple(self._secret(secret_spec) for secret_spec in self.spec.secrets)
-        problems += self._faults()
+        problems += self.wrong_patterns() if shipped else ()
         shipped_names = {secret.name for secret in shipped.secrets} if shipped else set()
         problems += [
             f"{self.place('off', number)}: off: {name}: no such kind; write one of {', '.join(sorted(shipped_names))}"
@@ -101,6 +101,20 @@ class _File:
         """File and line of a part."""
         lines: dict[Path_, int] = self._lines
         return f"{self.path}:{line_of(lines, path)}"
+
+    def wrong_patterns(self) -> Iterator[str]:
+        """A message for each pattern that fails, and for each example without a secret."""
+        for index, pattern in enumerate(self.spec.no_secrets):
+            if fault := _fault(pattern):
+                yield f"{self.place('no_secrets', index)}: no_secrets: {pattern!r}: {fault}"
+        for number, secret in enumerate(self.secrets):
+            for index, pattern in enumerate(secret.expressions):
+                if fault := _fault(pattern):
+                    yield f"{self.place('secrets', number, 'patterns', index)}: {secret.name}: {pattern!r}: {fault}"
+            for index, example in enumerate(self.spec.secrets[number].finds):
+                if _OPEN not in example:
+                    place = self.place("secrets", number, "finds", index)
+                    yield f"{place}: {secret.name}: put the secret between {_OPEN} and {_CLOSE}: {example!r}"
 
     def wrong_examples(self, redactor: Redactor) -> Iterator[str]:
         """A message for each example that fails."""
@@ -114,19 +128,6 @@ class _File:
 
     def _secret(self, spec: SecretSpec) -> Secret:
         return Secret(spec.name, spec.sought, tuple(_filled(pattern, self.parts) for pattern in spec.patterns))
-
-    def _faults(self) -> Iterator[str]:
-        for index, pattern in enumerate(self.spec.no_secrets):
-            if fault := _fault(pattern):
-                yield f"{self.place('no_secrets', index)}: no_secrets: {pattern!r}: {fault}"
-        for number, secret in enumerate(self.secrets):
-            for index, pattern in enumerate(secret.expressions):
-                if fault := _fault(pattern):
-                    yield f"{self.place('secrets', number, 'patterns', index)}: {secret.name}: {pattern!r}: {fault}"
-            for index, example in enumerate(self.spec.secrets[number].finds):
-                if _OPEN not in example:
-                    place = self.place("secrets", number, "finds", index)
-                    yield f"{place}: {secret.name}: put the secret between {_OPEN} and {_CLOSE}: {example!r}"
 
 
 def without_marks(example: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from typing import Final
 
 import msgspec
 
+from epicenter.rules.match.fixed_text import Texts, needed_texts
 from epicenter.rules.match.marks import Marks
 from epicenter.rules.redact.randomness import is_mixed, is_random
 from epicenter.rules.redact.views import CODE_MARKS, QUOTE_MARKS, View, views
@@ -51,19 +52,31 @@ class Secret:
         return f"[redacted:{self.name}]".encode()
 
     @cached_property
-    def patterns(self) -> tuple[re.Pattern[bytes], ...]:
-        """The expressions, compiled at first use."""
-        return tuple(re.compile(expression.encode()) for expression in self.expressions)
+    def needed(self) -> tuple[Texts, ...]:
+        """For each expression, texts in lower case without which it can't match; none if they are not known."""
+        return tuple(needed_texts(expression.encode()) for expression in self.expressions)
 
     def spans_in(self, text: bytes) -> Iterator[tuple[int, int]]:
         """The spans of secrets of this kind."""
-        for pattern in self.patterns:
-            group = next((name for name in _LOOKS if name in pattern.groupindex), None)
-            for found in pattern.finditer(text):
-                if group is None or found[group] is None:
-                    yield found.span()
-                elif _LOOKS[group](found[group]):
-                    yield found.span(group)
+        lower = text.lower()
+        for expression, needed in zip(self.expressions, self.needed, strict=True):
+            if not needed or any(map(lower.__contains__, needed)):
+                yield from _spans_of(_compiled(expression), text)
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[bytes]:
+    """At first use: most expressions are never needed."""
+    return re.compile(expression.encode())
+
+
+def _spans_of(pattern: re.Pattern[bytes], text: bytes) -> Iterator[tuple[int, int]]:
+    group = next((name for name in _LOOKS if name in pattern.groupindex), None)
+    for found in pattern.finditer(text):
+        if group is None or found[group] is None:
+            yield found.span()
+        elif _LOOKS[group](found[group]):
+            yield found.span(group)
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -128,7 +141,7 @@ class Redactor:
 
     def _spans(self, text: bytes) -> list[tuple[int, int, int]]:
         """(start, end, number of the kind), apart from each other and in order."""
-        unmarked = _MARK.sub(_blank, text)
+        unmarked = _MARK.sub(_blank, text) if MARK_BEGINS in text else text
         words = self._words_in(unmarked)
         if not words:
             return []
