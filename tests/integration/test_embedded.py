@@ -218,7 +218,8 @@ async def test_systemd_receives_the_start_signs_of_life_and_the_end(
         settings = Settings(data_dir=tmp_path / "data", page_port=0)
         run = LocalRunner(settings, the_rules(), sources, Announcer(as_json=True), print)
         loop = asyncio.get_running_loop()
-        async with running(run.follow(stop)):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run.follow(stop))
             messages = [await asyncio.wait_for(loop.sock_recv(receiver, 100), PATIENCE_S) for _ in range(3)]
             stop.set()
             while (message := await asyncio.wait_for(loop.sock_recv(receiver, 100), PATIENCE_S)) == b"WATCHDOG=1":

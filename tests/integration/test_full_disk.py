@@ -35,7 +35,7 @@ class Running:
         self.errors = folder / "errors"
         self.disk: SmallDisk = disk_of(process, folder / "data")
         note = self.disk.folder / "page.url"
-        self.page = eventually(lambda: note.exists() and note.read_text(), COMPILE_S, "its page")
+        self.page = eventually(lambda: note.exists() and note.read_text().split()[0], COMPILE_S, "its page")
 
     def incidents(self) -> list[dict[str, Any]]:
         """As the page shows them."""

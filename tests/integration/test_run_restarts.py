@@ -12,9 +12,9 @@ import pytest
 
 from epicenter.rules.model.incident import Resolution
 from epicenter.stream.local.saved_state import FILE
-from tests.integration.test_embedded import PATIENCE_S, append, documents, fetched, started
+from tests.integration.test_embedded import append, documents, fetched, started
 from tests.support.receiver import Receiver
-from tests.support.waiting import eventually
+from tests.support.waiting import COMPILE_S, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -47,7 +47,7 @@ class Site:
 
     def wait_for_kinds(self, *kinds: str) -> None:
         """Wait until the webhook got exactly these."""
-        eventually(lambda: [kind for kind, _ in self.receiver.titles] == list(kinds), PATIENCE_S, f"{kinds}")
+        eventually(lambda: [kind for kind, _ in self.receiver.titles] == list(kinds), COMPILE_S, f"{kinds}")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_an_incident_of_a_log_that_was_rotated_away_ends_as_without_the_restart(
     site.write(0, "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus.")
     with site.run() as (process, _):
         site.wait_for_kinds("opened")
-        eventually((site.data / FILE).exists, PATIENCE_S, "the state")
+        eventually((site.data / FILE).exists, COMPILE_S, "the state")
         process.kill()
     site.write(0.1, "usb 1-1: new device")
     site.rotate()
@@ -97,5 +97,5 @@ def test_an_incident_that_a_line_confirms_stays_open_without_a_state(site: Site)
     (site.data / FILE).unlink(missing_ok=True)
     with site.run():
         site.write(0.3, "NVRM: Xid (PCI:0000:3b:00): 48, pid=48214, name=python3, DBE (double bit error)")
-        eventually(lambda: len(site.receiver.titles) > 1, PATIENCE_S, "news")
+        eventually(lambda: len(site.receiver.titles) > 1, COMPILE_S, "news")
     assert "resolved" not in dict(site.receiver.titles)
