@@ -8,10 +8,10 @@ from typing import Final
 MAX_RUN_LENGTH: Final = 3.3
 """A generated piece changes between letters, capitals and digits at least this often, in characters."""
 
-MAX_LONG_RUN_LENGTH: Final = 5.0
-"""The same for pieces of at least `LONG_PIECE` characters, which have few changes by chance less often."""
-
 LONG_PIECE: Final = 16
+"""From this length, in characters, a piece may change as seldom as `MAX_LONG_RUN_LENGTH`: few changes are no chance."""
+
+MAX_LONG_RUN_LENGTH: Final = 5.0
 MIN_PIECE: Final = 6
 MIN_SHARE: Final = 0.5
 """At least this share of the letters and digits is in generated pieces."""
@@ -24,11 +24,12 @@ MIN_SIGNS: Final = 2
 
 _PIECE: Final = re.compile(rb"[A-Za-z0-9]+")
 _RUN: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_WORD: Final = re.compile(rb"[a-z]{3,}")
+_LOWER_NAME: Final = re.compile(rb"[a-z0-9]+[-.][a-z0-9.-]+")
 _WORD_OR_NUMBER: Final = re.compile(
     rb"[A-Za-z]{0,24}|[A-Z]?[a-z]{2,23}[0-9]{1,12}|[0-9]{1,24}[A-Za-z]{0,3}|[A-Za-z][0-9]{1,12}"
 )
 _JOINT: Final = re.compile(rb"[-_.:/@,=]+")
-_LOWER_NAME: Final = re.compile(rb"[a-z]{3,}[-.][a-z0-9.-]+|[a-z0-9.-]+[-.][a-z]{3,}[-.][a-z0-9.-]+")
 _SIGN: Final = re.compile(rb"[!#$^&*;{}<>~?]")
 _UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
@@ -38,14 +39,14 @@ def is_random(value: bytes) -> bool:
     if _UUID.fullmatch(value) or (_has_both(value) and len(_SIGN.findall(value)) >= MIN_SIGNS):
         return True
     pieces = _PIECE.findall(value)
-    least = MIN_SHARE_OF_NAME if _LOWER_NAME.fullmatch(value) else MIN_SHARE
     random = sum(len(piece) for piece in pieces if _is_random_piece(piece))
-    return random > 0 and random >= least * sum(map(len, pieces))
+    is_name = _LOWER_NAME.fullmatch(value) and any(map(_WORD.fullmatch, pieces))
+    return random > 0 and random >= (MIN_SHARE_OF_NAME if is_name else MIN_SHARE) * sum(map(len, pieces))
 
 
 def is_mixed(value: bytes) -> bool:
-    """Whether the value has a letter and a digit, and isn't a name such as `node-0012` or `2026-03-02`."""
-    return is_random(value) or (_has_both(value) and not _is_name(value))
+    """Whether the value has letters and digits, and is no name, counter or date such as `node-0012`."""
+    return is_random(value) or (_has_both(value) and not _is_words_and_numbers(value))
 
 
 def _has_both(value: bytes) -> bool:
@@ -59,6 +60,6 @@ def _is_random_piece(piece: bytes) -> bool:
     return len(piece) >= MIN_PIECE and runs >= 3 and len(piece) <= MAX_RUN_LENGTH * runs
 
 
-def _is_name(value: bytes) -> bool:
+def _is_words_and_numbers(value: bytes) -> bool:
     pieces = _JOINT.split(value.rstrip(b"="))
     return len(pieces) > 1 and all(map(_WORD_OR_NUMBER.fullmatch, pieces))
