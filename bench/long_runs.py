@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from epicenter.rules.match.run_starts import compiled
+from epicenter.rules.match.bounded import compiled
 from epicenter.rules.packs.ruleset import RuleSet
 from tests.support.logs import the_rules
 

@@ -164,6 +164,11 @@ def _read(file: Path) -> dict[str, Any]:
         mistake, _, line = str(error).partition(" (at line ")
         place = f"{file}:{line.partition(',')[0]}" if line else file
         raise ConfigError([f"{place}: not TOML: {mistake}"]) from error
+    except (RecursionError, ValueError) as error:
+        reason = "a number has too many digits" if isinstance(error, ValueError) else "it is nested too deeply"
+        raise ConfigError(
+            [f"{file}:1: not TOML for settings: {reason}: write plain texts, numbers and lists"]
+        ) from None
 
 
 def _place(file: Path | None, name: str) -> str:

@@ -12,6 +12,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from epicenter.rules.documents.mistakes import mistake_text, unreadable
+from epicenter.rules.documents.yaml_tree import (
+    MAX_DEPTH,
+    NESTED,
+    TooMuchError,
+    key_fault,
+    scalar_of,
+    tag_fault,
+    tree_of,
+)
 
 Path_ = tuple[str | int, ...]
 """The position of a part: the keys and indexes that lead to it."""
@@ -20,7 +29,6 @@ MAX_PARTS: Final = 200_000
 """At most this many parts in a file after its aliases are expanded: a few lines can expand to billions."""
 
 Spec = TypeVar("Spec", bound=BaseModel)
-_FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def yaml_files(path: Path, name: str, problems: list[str]) -> list[Path]:
@@ -65,7 +73,7 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
     text = ""
     try:
         text = read(file).decode("utf-8")
-        return Document(file, _construct(_tree(text), (), lines, file, problems), lines)
+        return Document(file, _Reading(file, lines, problems).content(tree_of(text), ()), lines)
     except (OSError, UnicodeDecodeError) as error:
         problems.append(unreadable(file, error))
     except yaml.MarkedYAMLError as error:
@@ -74,9 +82,8 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         problems.append(f"{file}:{line}: not YAML: a character that is not allowed in a text file: {error.reason}")
-    except (RecursionError, _TooManyPartsError):
-        reason = "an alias contains itself, it is nested too deeply, or it expands to too many parts"
-        problems.append(f"{file}:1: not YAML for a file of this kind ({name}): {reason}")
+    except TooMuchError as error:
+        problems.append(f"{file}:{error.line}: not YAML for a file of this kind ({name}): {error}")
     return None
 
 
@@ -104,41 +111,46 @@ def line_of(lines: Mapping[Path_, int], path: Path_) -> int:
     return lines.get(path, 1)
 
 
-class _TooManyPartsError(Exception):
-    """More of them than `MAX_PARTS`."""
+@dataclass
+class _Reading:
+    """Makes plain lists, mappings and scalars of a YAML tree, and records the line of each."""
 
+    file: Path
+    lines: dict[Path_, int]
+    problems: list[str]
 
-def _tree(text: str) -> Any:
-    try:
-        return yaml.compose(text, Loader=_FAST_LOADER)
-    except yaml.YAMLError:
-        return yaml.compose(text, Loader=yaml.SafeLoader)  # the slow loader has the more exact error
+    def content(self, node: Any, path: Path_) -> Any:
+        """What a part of the tree holds."""
+        if node is None:
+            return None
+        line = node.start_mark.line + 1
+        if len(self.lines) >= MAX_PARTS:
+            raise TooMuchError(line, "its aliases expand to too many parts: write the parts out")
+        if len(path) > MAX_DEPTH:
+            raise TooMuchError(line, f"an alias contains itself, or it is {NESTED}")
+        self.lines[path] = line
+        if fault := tag_fault(node):
+            self.problems.append(f"{self.file}:{line}: {fault}")
+        if isinstance(node, yaml.SequenceNode):
+            return [self.content(item, (*path, number)) for number, item in enumerate(node.value)]
+        return self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._scalar(node, line)
 
-
-def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, problems: list[str]) -> Any:
-    """Plain lists, mappings and scalars of a YAML tree; records the line of each."""
-    if node is None:
-        return None
-    if len(lines) >= MAX_PARTS:
-        raise _TooManyPartsError
-    lines[path] = node.start_mark.line + 1
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(item, (*path, number), lines, file, problems) for number, item in enumerate(node.value)]
-    if isinstance(node, yaml.MappingNode):
+    def _mapping(self, node: Any, path: Path_) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = str(key_node.value)
-            if key in mapping:
-                problems.append(f"{file}:{key_node.start_mark.line + 1}: {key} is written twice: keep one")
-            mapping[key] = _construct(value_node, (*path, key), lines, file, problems)
+            key, fault = str(key_node.value), key_fault(key_node)
+            if fault or key in mapping:
+                place = f"{self.file}:{key_node.start_mark.line + 1}"
+                self.problems.append(f"{place}: {fault or f'{key} is written twice: keep one'}")
+            if not fault:
+                mapping[key] = self.content(value_node, (*path, key))
         return mapping
-    try:
-        return yaml.SafeLoader("").construct_object(node)
-    except ValueError as error:
-        problems.append(
-            f"{file}:{lines[path]}: {node.value!r} is not a valid date or number: {error}; put it in quotes"
-        )
-        return str(node.value)
+
+    def _scalar(self, node: Any, line: int) -> Any:
+        value, fault = scalar_of(node)
+        if fault:
+            self.problems.append(f"{self.file}:{line}: {fault}")
+        return value
 
 
 def _sentence(file: Path, lines: dict[Path_, int], found: ErrorDetails, name: str) -> str:

@@ -69,8 +69,10 @@ def _nearest(written: object, expected: str) -> str:
 
 def unreadable(file: object, error: OSError | UnicodeDecodeError) -> str:
     """Why a file can't be read."""
-    reason = error.strerror if isinstance(error, OSError) else f"not UTF-8: {error.reason} at byte {error.start}"
-    return f"{file}: can't be read: {reason}"
+    if isinstance(error, OSError):
+        return f"{file}: can't be read: {error.strerror}"
+    line = error.object[: error.start].count(b"\n") + 1
+    return f"{file}:{line}: can't be read: not UTF-8: {error.reason} at byte {error.start}: save it as UTF-8"
 
 
 def instead(name: object, known: Iterable[str], listed_in: str = "") -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from epicenter.rules.documents.document import Document, Path_, line_of, parse_document, yaml_files
 from epicenter.rules.errors import ConfigError
+from epicenter.rules.match.bounded import FIELD, LINE, work_fault
 from epicenter.rules.match.compiled import is_compilable, refusal
 from epicenter.rules.match.disk_cache import digest
 from epicenter.rules.packs.cause_model import CauseModel
@@ -238,15 +239,20 @@ class _Packs:
         file, lines, number = self._lines_by_rule[rule.spec.id]
         spec = rule.spec
         of_block = spec.block.expressions if spec.block else ()
-        groups = {"extract": spec.extract, "block": of_block}
-        if not is_sound:
+        groups = {"extract": spec.extract, "unless": spec.unless, "block": of_block}
+        if not is_sound or not self._is_shipped(rule):
             groups["patterns"] = spec.patterns
         return [
             f"{file}:{line_of(lines, ('rules', number, key, index))}: {spec.id}: pattern {pattern!r}: {fault}"
             for key, patterns in groups.items()
             for index, pattern in enumerate(patterns)
-            if (fault := _fault(pattern, searched_in_bulk=key == "patterns"))
+            if (fault := _fault(pattern, key == "patterns" and not is_sound) or self._work_fault(rule, key, pattern))
         ]
+
+    def _work_fault(self, rule: Rule, key: str, pattern: str) -> str:
+        """Why the pattern could keep `re` busy; the patterns of the shipped packs are tested instead, at length."""
+        bounds = FIELD if key == "extract" else LINE
+        return "" if self._is_shipped(rule) else work_fault(pattern, bounds)
 
 
 def _is_class(name: str, own: set[str]) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from epicenter.rules.match.run_starts import compiled
+from epicenter.rules.match.bounded import FIELD, LINE, Bounds, compiled, searched
 from epicenter.rules.model.records import Match
 from epicenter.rules.model.signals import TEMPLATE_FIELD
 from epicenter.rules.packs.cause_model import NO_CAUSE_MODEL, CauseModel
@@ -64,16 +64,16 @@ class Rule:
     @cached_property
     def patterns(self) -> tuple[re.Pattern[bytes], ...]:
         """Compiled patterns; a match of any selects the line."""
-        return tuple(map(compiled, self.spec.patterns))
+        return _compiled(self.spec.patterns)
 
     @cached_property
     def extract(self) -> tuple[re.Pattern[bytes], ...]:
         """Compiled patterns that find more fields in a selected line."""
-        return tuple(map(compiled, self.spec.extract))
+        return _compiled(self.spec.extract, FIELD)
 
     @cached_property
     def _unless(self) -> tuple[re.Pattern[bytes], ...]:
-        return tuple(map(compiled, self.spec.unless))
+        return _compiled(self.spec.unless)
 
     def disclaims(self, line: bytes) -> bool:
         """Whether the line matches one of `unless`, so that it is not the rule's."""
@@ -82,7 +82,7 @@ class Rule:
     @cached_property
     def extract_of_block(self) -> tuple[re.Pattern[bytes], ...]:
         """Compiled patterns that find fields in the lines of a block that a line of this rule opens."""
-        return tuple(map(compiled, self.spec.block.extract)) if self.spec.block else ()
+        return _compiled(self.spec.block.extract) if self.spec.block else ()
 
     def is_named(self, rule_id: str) -> bool:
         """Whether it is the id of this rule or of a rule of its table."""
@@ -112,7 +112,7 @@ class Rule:
 
     def fields_of_block(self, text: str) -> dict[str, str]:
         """The fields in the lines of a block that a line of this rule opens."""
-        body = text.encode("utf-8", "surrogatepass")
+        body = searched(text.encode("utf-8", "surrogatepass"))
         found = (pattern.search(body) for pattern in self.extract_of_block)
         return {name: value for match in found if match for name, value in _named_groups(match).items()}
 
@@ -159,6 +159,10 @@ class Rule:
             stated = next(name for name in fields if name in _WAITED_FIELDS)
             return stated_wait_ns(fields[stated], stated.removeprefix(_WAITED_PREFIX))
         return waited.constant if waited else 0
+
+
+def _compiled(patterns: Iterable[str], bounds: Bounds = LINE) -> tuple[re.Pattern[bytes], ...]:
+    return tuple(compiled(pattern.encode(), bounds) for pattern in patterns)
 
 
 _SCIENTIFIC: Final = re.compile(rb"\d+(?:\.\d+)?[eE]\+?\d{1,2}(?![\w.])")

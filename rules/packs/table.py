@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from epicenter.rules.documents.mistakes import mistake_text, unreadable
+from epicenter.rules.match.bounded import TEMPLATE, work_fault
 from epicenter.rules.match.compiled import is_compilable, refusal
 from epicenter.rules.packs.ruleset import TEXT_COLUMN, WORDS_COLUMN, Rule
 from epicenter.rules.packs.spec import RuleSpec, TableRow
@@ -68,11 +69,13 @@ def _text_fault(cells: Mapping[str, str]) -> str:
 
 
 def _words_fault(cells: Mapping[str, str]) -> str:
+    words = cells.get(WORDS_COLUMN, "")
     try:
-        re.compile(cells.get(WORDS_COLUMN, ""))
-    except re.error as error:
-        return f"words {cells[WORDS_COLUMN]!r} are no regular expression: {error}"
-    return ""
+        re.compile(words)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"words {words!r} are no regular expression: {error}"
+    fault = work_fault(words, TEMPLATE)
+    return f"words {words!r}: {fault}" if fault else ""
 
 
 def _refused_words(rows: Iterable[Rule]) -> list[str]:

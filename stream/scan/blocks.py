@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from epicenter.ingest.parse.envelope import Parsed
+from epicenter.rules.match.bounded import compiled, searched
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.precedence import LineHit, named_or_all, without_needless_fallbacks
 from epicenter.rules.packs.spec import Block
@@ -64,7 +65,7 @@ class _Head(NamedTuple):
     @classmethod
     def of_both(cls, opening: str, following: str, needed: str) -> _Head:
         """What both lines have before what is `needed` in the second one; empty if they differ there."""
-        found = _compiled(needed.removeprefix("^")).search(following)
+        found = _compiled(needed.removeprefix("^")).search(searched(following))
         length = found.start() if found else 0
         head = cls(length, _timeless(following[:length]))
         return head if head.without(opening) != opening else cls(0, "")
@@ -119,7 +120,7 @@ def _extent(opening: RecordHits, block: Block, lines: BatchLines) -> _Extent:
         is_second = len(extent.numbers) == 1
         if is_second and block.only_if_next:
             head = _Head.of_both(opening.parsed.body, line.body, block.only_if_next)
-        body = head.without(line.body)
+        body = searched(head.without(line.body))
         if is_second and block.only_if_next and not _compiled(block.only_if_next).search(body):
             return extent
         continues = not block.goes_on or _compiled(block.goes_on).search(body) is not None
@@ -206,4 +207,4 @@ def with_short_lines(match: Match) -> Match:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+    return compiled(pattern)

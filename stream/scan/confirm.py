@@ -12,6 +12,7 @@ import msgspec
 from epicenter.ingest.parse.envelope import Parsed, parse_pieces
 from epicenter.ingest.parse.pasted import undressed
 from epicenter.ingest.parse.pieces import pieces_of
+from epicenter.rules.match.bounded import searched
 from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 from epicenter.rules.model.records import RawRecord
 from epicenter.rules.packs.precedence import (
@@ -150,7 +151,7 @@ class Confirmer:
 
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
         """The hit of each matching rule, by its id; None where it matches only within harmless text."""
-        body = _encoded(parsed.body)
+        body = searched(_encoded(parsed.body))
         companions = self._companions_of(body, patterns)
         numbers = sorted({*patterns, *companions}) if companions else patterns
         candidates = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicenter.rules.match.run_starts import compiled
+from epicenter.rules.match.bounded import compiled
 from tests.support.logs import the_rules
 
 SHAPES = (

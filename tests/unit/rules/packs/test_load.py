@@ -40,6 +40,21 @@ def test_a_pack_adds_to_the_catalogue(tmp_path: Path) -> None:
 CHANGES = [
     pytest.param("'went wrong: \\d'", "'went (wrong'", 7, "unterminated subpattern", id="pattern-no-expression"),
     pytest.param("'went wrong: \\d'", "'went a{99999999999}b'", 7, "repetition number", id="pattern-repeats-too-often"),
+    pytest.param(
+        "'went wrong: \\d'", "'went (?:w+)+rong'", 7, "pattern 'went (?:w+)+rong': a group that rep", id="hangs"
+    ),
+    pytest.param(
+        "    severity", "    extract: ['(a|b|ab)*c']\n    severity", 8, "a group that repeats", id="extract-hangs"
+    ),
+    pytest.param(
+        "    severity", "    unless: ['ok', '(a*)*c']\n    severity", 8, "a group that repeats", id="unless-hangs"
+    ),
+    pytest.param(
+        "    severity", "    unless: ['a(c']\n    severity", 8, "correct the expression", id="unless-no-pattern"
+    ),
+    pytest.param(
+        "    severity", "    block: {ends: 'a.*b.*c.*d'}\n    severity", 8, "give them upper bounds", id="block-hangs"
+    ),
     pytest.param("'went wrong: \\d'", "'went (?=wrong)w'", 7, "Hyperscan can't compile it", id="look-around"),
     pytest.param("'went wrong: \\d'", "'went $ wrong'", 7, "anchor", id="anchor"),
     pytest.param("['went wrong: \\d']", "['ok', 'went wrong: \\d+']", 7, "ends in a repeat", id="second-pattern-open"),
