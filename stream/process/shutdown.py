@@ -8,15 +8,20 @@ next process or another worker repeats the work, as after `kill -9`.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import cache
 from math import inf
 from time import monotonic
 from typing import Any, Final, TypeVar
+
+from epicenter.stream.process import shutdown_guard
 
 WITHIN_S: Final = 9.0
 """Less than the promised ten seconds, which include what happens after it."""
@@ -26,6 +31,9 @@ FOR_TARGETS_S: Final = 4.0
 """Reserved for what follows deliveries (journals, consumer groups) and writes to the store."""
 
 FLUSH_S: Final = 0.5
+GUARD_RESERVE_S: Final = 0.1
+"""A process that can still exit by itself does so this much earlier than it is killed."""
+
 TWICE_AFTER_S: Final = 0.5
 """Terminals and `timeout` send the same signal to a process and to its group: that is one request."""
 
@@ -97,6 +105,22 @@ def stop_on_signals(stop: Callable[[], object], late_exit_code: int = 0) -> None
 
     for number in SIGNALS:
         signal.signal(number, on_signal)
+    _start_guard()
+
+
+@cache
+def _start_guard() -> subprocess.Popen[bytes]:
+    """The process that ends this one, should it be too busy to notice a signal."""
+    faulthandler.register(shutdown_guard.DUMP)
+    arguments = (os.getpid(), WITHIN_S + FLUSH_S + GUARD_RESERVE_S, TWICE_AFTER_S)
+    command = [sys.executable, "-I", "-S", shutdown_guard.__file__, *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+    assert process.stdin
+    pipe = os.dup(process.stdin.fileno())
+    process.stdin.close()
+    os.set_blocking(pipe, False)
+    signal.set_wakeup_fd(pipe, warn_on_full_buffer=False)
+    return process
 
 
 def exit_on_sigterm_as_pid_1() -> None:

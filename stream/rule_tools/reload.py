@@ -150,9 +150,10 @@ def _difference(before: RuleSet, after: RuleSet) -> str:
 
 @contextmanager
 def _handling_hangup(on_hangup: Callable[[], None]) -> Iterator[None]:
+    """The loop's own `add_signal_handler` would take the pipe of the shutdown guard."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    before = signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(on_hangup))
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, before)
