@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import FunctionType, SimpleNamespace
 from typing import Any, Final
 
 import msgspec
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from epicenter.rules.model.notification import Notification
 from epicenter.sinks.log import get_logger
+from epicenter.sinks.notify.bounded_jinja import BoundedEnvironment, BoundError
 from epicenter.sinks.notify.config import TemplateSpec
 from epicenter.sinks.notify.message import Message, Sanitizer, default_message
 from epicenter.sinks.notify.samples import samples
@@ -40,8 +41,8 @@ class Writer:
 
     def __init__(self, target: str, spec: TemplateSpec | None = None, sanitizer: Sanitizer = sanitize):
         self._target, self._sanitizer = target, sanitizer
-        environment = _environment(sanitizer)
-        self._templates = {name: environment.from_string(text) for name, text in _texts(spec)}
+        self._environment = _environment(sanitizer)
+        self._templates = {name: self._environment.from_string(text) for name, text in _texts(spec)}
 
     def write(self, notification: Notification) -> Message:
         """The message; if a template fails, the default one, with a log line."""
@@ -54,6 +55,7 @@ class Writer:
     def write_strictly(self, notification: Notification) -> Message:
         """The message; raises what a template raises."""
         message = default_message(notification, self._sanitizer)
+        self._environment.begin()
         rendered = {name: _render(template, notification, message) for name, template in self._templates.items()}
         title = " ".join(rendered.get("title", message.title).split()) or message.title
         return Message(title, () if "body" in rendered else message.facts, rendered.get("body", message.body))
@@ -72,6 +74,10 @@ def _fault(target: str, spec: TemplateSpec) -> str:
         writer = Writer(target, spec)
     except TemplateSyntaxError as error:
         return f"line {error.lineno} is not valid Jinja: {error.message}"
+    except BoundError as error:
+        return str(error)
+    except (ValueError, RecursionError, SyntaxError, MemoryError):
+        return "is not valid Jinja: it is nested too deeply, or a number has too many digits"
     for sample in samples():
         try:
             writer.write_strictly(sample)
@@ -85,14 +91,13 @@ def _texts(spec: TemplateSpec | None) -> list[tuple[str, str]]:
     return [(name, text) for name, text in texts.items() if text is not None]
 
 
-def _environment(sanitizer: Sanitizer) -> ImmutableSandboxedEnvironment:
+def _environment(sanitizer: Sanitizer) -> BoundedEnvironment:
     def finalize(value: Any) -> str:
-        return str(value) if isinstance(value, _Sanitized) else sanitizer(str(value))
+        return environment.counted(str(value) if isinstance(value, _Sanitized) else sanitizer(str(value)))
 
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, finalize=finalize, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.globals = {"words": humanize}
+    environment = BoundedEnvironment(undefined=StrictUndefined, finalize=finalize, trim_blocks=True, lstrip_blocks=True)
+    helpers = {name: helper for name, helper in vars(humanize).items() if isinstance(helper, FunctionType)}
+    environment.globals = {"words": SimpleNamespace(**helpers)}
     return environment
 
 
