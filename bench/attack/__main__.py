@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import click
 
 from bench.attack import clocks, disks, floods, injection, kills, leaks, receivers, sources, tokens
-from bench.attack.arena import MAX_ATTACK_S, Arena, Attack, BrokeError, bounded
+from bench.attack.arena import MAX_ATTACK_S, MAX_ROUND_S, Arena, Attack, BrokeError, bounded
 
 STORIES: Final[Mapping[str, Mapping[str, Attack]]] = {
     "receivers": receivers.ATTACKS,
@@ -43,7 +43,7 @@ def attack(story: str, name: str, seed: int, folder: Path, rounds: int = 10) -> 
     begun_s, broke = time.monotonic(), ""
     arena = Arena(folder, Random(f"{seed} {story} {name}"), rounds)
     try:
-        with bounded(MAX_ATTACK_S + 10 * rounds):
+        with bounded(MAX_ATTACK_S + MAX_ROUND_S * rounds):
             STORIES[story][name](arena)
     except BrokeError as error:
         broke = str(error)

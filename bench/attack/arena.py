@@ -20,6 +20,7 @@ from deploy.dev.process import EPICENTER, ChildServer, answers, free_ports
 
 FOUND_WITHIN_S: Final = 60
 MAX_ATTACK_S: Final = 300
+MAX_ROUND_S: Final = 60
 COMMAND_WITHIN_S: Final = 90
 UNPRIVILEGED: Final = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
 """Makes root subject to the permissions of files."""
