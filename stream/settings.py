@@ -202,7 +202,7 @@ class Settings(BaseSettings):
         default=5 * NS_PER_S,
         validate_default=False,
         alias="snapshot_every",
-        description="How often to write a snapshot. A takeover repeats at most this much.",
+        description="How often a worker or `epicenter run` saves a snapshot. A restart repeats at most this much.",
     )
     web_host: str = Field(
         default="127.0.0.1", description="Address of /metrics and the probes. Off the loopback it needs web_token."
