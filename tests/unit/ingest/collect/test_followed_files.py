@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from epicenter.ingest.collect.files import ROTATES_WITHIN_NS, FileSource
-from epicenter.ingest.collect.growing_file import FilePosition
 from epicenter.ingest.collect.open_files import OpenFiles
+from epicenter.ingest.collect.positions import FilePosition
 from epicenter.ingest.collect.rotation import newer_than, path_of
 from epicenter.rules.errors import InputError
 from tests.support.logs import START_NS
