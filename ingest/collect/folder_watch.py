@@ -46,9 +46,17 @@ class FolderWatch:
             self.fault = _limit_fault("max_user_instances")
 
     @property
+    def is_limited(self) -> bool:
+        """Whether folders are not watched that could be."""
+        return self._inotify is None or bool(self.fault)
+
+    @property
     def is_complete(self) -> bool:
-        """Whether each folder is watched that could be."""
-        return self._inotify is not None and not self.fault
+        """Whether all changes of all folders will be reported."""
+        return not self.is_limited and all(self._watched.values())
+
+    def __contains__(self, folder: str) -> bool:
+        return folder in self._watched
 
     def watch(self, folder: str) -> bool:
         """Watch a folder, without those below it; whether all changes of its files will be reported."""

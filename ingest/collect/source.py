@@ -31,9 +31,10 @@ from epicenter.rules.errors import InputError
 from epicenter.rules.model.times import NS_PER_S
 
 PAUSE_S: Final = 0.05
-LISTED_WITHIN_NS: Final = NS_PER_S
-LISTED_AT_LEAST_NS: Final = 5 * NS_PER_S
-"""Folders are listed again after this time though the kernel reported no change: it sees none of other machines."""
+LISTED_OFTEN_NS: Final = NS_PER_S
+LISTED_NS: Final = 5 * NS_PER_S
+LISTED_RARELY_NS: Final = 60 * NS_PER_S
+"""Folders are listed again after this time, though the kernel reports each change of them."""
 
 
 class Source(Protocol):
@@ -122,6 +123,11 @@ class Sources:
     def all(self) -> list[Source]:
         """Every source, in the order in which they were found."""
         return list(self._by_name.values())
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._by_name)
 
     def due(self, round_ns: int) -> list[Source]:
         """The followed sources to read in this round, by a clock that never goes back: those with news, others in turn.
@@ -236,9 +242,14 @@ class Sources:
     def look_for_new_files(self) -> None:
         """As `open_new_files`, if the kernel reported any, or it was long ago."""
         self._look_at_unseen()
-        is_reported = self._watch is not None and self._watch.is_complete and not self._must_list
-        if self._round_ns - self._listed_ns >= (LISTED_AT_LEAST_NS if is_reported else LISTED_WITHIN_NS):
+        if self._round_ns - self._listed_ns >= self._listed_within_ns():
             self.open_new_files()
+
+    def _listed_within_ns(self) -> int:
+        """How long after a listing the next one is due."""
+        if self._must_list or not self._watch or self._watch.is_limited:
+            return LISTED_OFTEN_NS
+        return LISTED_RARELY_NS if self._watch.is_complete and not self.failing else LISTED_NS
 
     def open_new_files(self) -> None:
         """Open the log files that have appeared in the folders. A followed file was read before it was rotated away."""
@@ -376,8 +387,8 @@ class Sources:
             self._refused[str(error.filename)] = f"{error.filename}: {read_fault(error)}"
 
     def _note_folder(self, folder: str) -> None:
-        if self._watch:
-            self._watch.watch(folder)
+        if self._watch and folder not in self._watch and self._watch.watch(folder):
+            self._must_list = True  # what came between the listing and the watch
         if folder not in self._by_name:
             self._fault_log.recover(folder, time_ns())
 

@@ -20,7 +20,7 @@ class Watermark(msgspec.Struct):
     `front_ns` is the newest event time of the slowest source that still has something to read. If no source has, time
     advances with the elapsed time. The watermark stays `lateness_ns` behind the front. For live lines (`is_live`) it
     stays only as far behind as recent late lines needed (`needed_ns_by_minute`, over the newest ten minutes with
-    lines).
+    lines). `newest_ns` is the newest event time of all sources, 0 without any.
     """
 
     lateness_ns: int
@@ -29,10 +29,16 @@ class Watermark(msgspec.Struct):
     is_live: bool = False
     front_ns: int = 0
     needed_ns_by_minute: dict[int, int] = {}
+    newest_ns: int = 0
+
+    def __post_init__(self) -> None:
+        """An older snapshot has no newest time."""
+        self.newest_ns = max(self.newest_ns, max(self.newest_ns_by_source.values(), default=0))
 
     def observe(self, source: str, newest_ns: int | None) -> None:
         """Record the newest event time of a batch from one source."""
         if newest_ns is not None:
+            self.newest_ns = max(self.newest_ns, newest_ns)
             self.newest_ns_by_source[source] = max(newest_ns, self.newest_ns_by_source.get(source, 0))
 
     def learn(self, times_ns: Iterable[int]) -> None:
@@ -69,11 +75,6 @@ class Watermark(msgspec.Struct):
         self.front_ns = max(self.front_ns, self.newest_ns + (elapsed_ns if at_pace else 0))
         beyond_ns = elapsed_ns - self.wait_ns
         return self._raise_to(self.newest_ns + (beyond_ns if at_pace else min(beyond_ns, 0)))
-
-    @property
-    def newest_ns(self) -> int:
-        """The newest event time of all sources; 0 without any."""
-        return max(self.newest_ns_by_source.values(), default=0)
 
     def _raise_to(self, time_ns: int) -> int:
         self.value_ns = max(self.value_ns, time_ns)

@@ -37,14 +37,14 @@ class SourceReport:
             self._count(change)
             is_closed = bool(change.ends_ns) and not change.lost_bytes
             pipeline.record_unread(self._gap(change), is_closed)
-        self._metrics.record_sources(len(self._sources.all()), len(self._sources.failing))
+        self._metrics.record_sources(self._sources.count, len(self._sources.failing))
         self._report_watch()
 
     def health(self) -> dict[str, object]:
         """For the page's answer about the health of the process."""
         failing = list(self._sources.failing.values())
         return {
-            "sources": len(self._sources.all()),
+            "sources": self._sources.count,
             "sources_failing": len(failing),
             "failing": [fault.text for fault in failing[:MAX_SHOWN]],
         }
