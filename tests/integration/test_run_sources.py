@@ -20,17 +20,17 @@ pytestmark = pytest.mark.integration
 
 
 class Run:
-    """A run in the background, with what it said so far."""
+    """A run in the background, with its output so far."""
 
     def __init__(self, process: subprocess.Popen[str]):
         self.process = process
-        self.said: list[str] = []
+        self.output: list[str] = []
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stderr
-        self.said.extend(iter(self.process.stderr.readline, ""))
+        self.output.extend(iter(self.process.stderr.readline, ""))
 
     def stop(self) -> int:
         self.process.terminate()
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def page(self) -> str:
-        return next((line.split()[1] for line in self.said if line.startswith("incidents: ")), "")
+        return next((line.split()[1] for line in self.output if line.startswith("incidents: ")), "")
 
     def health(self) -> dict[str, Any]:
         answer: dict[str, Any] = fetched(f"{self.page}healthz")
@@ -101,10 +101,10 @@ def test_sources_that_fail_are_reported_once_each_way_and_no_line_is_lost(logs: 
         assert run.stop() == 0
     assert "epicenter_sources 2.0" in text
     assert "epicenter_source_failures_total 0" not in text
-    said = [line for line in run.said if f"{logs}/n1.log" in line and "a folder is in its place" in line]
-    assert len(said) == 1, "".join(run.said)
-    assert any(line.startswith(f"read again: {logs}/n1.log, after ") for line in run.said)
-    assert not any("Traceback" in line for line in run.said)
+    output = [line for line in run.output if f"{logs}/n1.log" in line and "a folder is in its place" in line]
+    assert len(output) == 1, "".join(run.output)
+    assert any(line.startswith(f"read again: {logs}/n1.log, after ") for line in run.output)
+    assert not any("Traceback" in line for line in run.output)
 
 
 def append_anyway(folder: Path, name: str, text: str) -> None:
@@ -120,7 +120,7 @@ def metrics(run: Run) -> str:
     return text
 
 
-def test_an_incident_says_which_lines_were_not_read(logs: Path, tmp_path: Path) -> None:
+def test_an_incident_names_the_lines_that_were_not_read(logs: Path, tmp_path: Path) -> None:
     (tmp_path / "epicenter.toml").write_text('allowed_lateness = "200ms"\n')
     with running(logs, "--data-dir", tmp_path / "data", "--config", tmp_path / "epicenter.toml") as run:
         run.wait_for(2, "the first lines")
@@ -147,7 +147,7 @@ def test_what_exists_and_can_not_be_read_at_the_start_is_waited_for(logs: Path, 
     (logs / "n1.log").chmod(0)
     with running(logs / "n1.log", "--data-dir", tmp_path / "data") as run:
         eventually(lambda: run.health()["sources_failing"] == 1, PATIENCE_S, "the fault to be shown")
-        assert any("Permission denied: give this user the right to read it" in line for line in run.said)
+        assert any("Permission denied: give this user the right to read it" in line for line in run.output)
         (logs / "n1.log").chmod(0o600)
         run.wait_for(1, "the line")
         assert run.stop() == 0

@@ -100,7 +100,7 @@ def tries_ns(rounds: Rounds, count: int) -> list[int]:
     return tries
 
 
-def test_a_file_without_rights_is_a_fault_that_says_what_to_do_and_is_read_once_it_has_them(log: Path) -> None:
+def test_a_file_without_rights_is_a_fault_with_advice_and_is_read_once_it_has_them(log: Path) -> None:
     log.chmod(0)
     with without_privileges():
         rounds = Rounds(log.parent)
@@ -163,7 +163,7 @@ def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
     assert sorted(rounds.run()) == sorted(b"new %d" % number for number in range(40))
 
 
-def test_news_of_a_quiet_file_is_read_in_the_next_round_and_others_are_left_alone(tmp_path: Path) -> None:
+def test_a_line_of_a_quiet_file_is_read_in_the_next_round_and_others_are_left_alone(tmp_path: Path) -> None:
     for number in range(200):
         (tmp_path / f"{number}.log").write_bytes(b"%d\n" % number)
     rounds = Rounds(tmp_path)
@@ -182,7 +182,7 @@ def test_a_new_file_is_found_soon_and_a_listing_without_changes_is_rare(log: Pat
 
 
 @pytest.mark.parametrize("limit", ["max_user_instances", "max_user_watches"])
-def test_beyond_the_limits_of_the_kernel_files_are_looked_at_in_turn(
+def test_beyond_the_limits_of_the_kernel_files_are_polled_in_turn(
     log: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Limited(folder_watch.INotify):
@@ -203,7 +203,7 @@ def test_beyond_the_limits_of_the_kernel_files_are_looked_at_in_turn(
     assert sorted(rounds.run(21)) == [b"2", b"b"]
 
 
-def test_after_more_changes_than_the_kernel_keeps_all_files_are_looked_at(
+def test_after_more_changes_than_the_kernel_keeps_all_files_are_polled(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = Rounds(log.parent)
