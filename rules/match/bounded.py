@@ -35,6 +35,9 @@ FIELD: Final = Bounds(1 << 14, 1 << 14)
 TEMPLATE: Final = Bounds(1 << 8, 1 << 8)
 """For the words of a template."""
 
+SECRET: Final = FIELD
+"""For secrets: an upper bound of a repeat would leave the rest of a long one in the text."""
+
 
 def compiled(pattern: AnyStr, bounds: Bounds = LINE) -> re.Pattern[AnyStr]:
     r"""The pattern, compiled: `\w+: x` is tried only where a run of word characters begins.

@@ -66,6 +66,7 @@ class PatternGraph:
     def __init__(self, tree: Any, longest_repeat: int):
         self._longest = longest_repeat
         self.places: list[Place] = []
+        self._width_by_group: dict[int | None, int] = {}
         flags = tree.state.flags
         whole = self._sequence(tree, flags)
         self.firsts = whole.first
@@ -107,7 +108,8 @@ class PatternGraph:
         if kind in ONE_BYTE:
             return self._place(_bytes_of(kind, content, flags))
         if kind is kinds.SUBPATTERN:
-            _, added, removed, inner = content
+            number, added, removed, inner = content
+            self._width_by_group[number] = inner.getwidth()[1]
             return self._sequence(inner, (flags | added) & ~removed)
         if kind is kinds.BRANCH:
             return self._either(content[1], flags)
@@ -119,7 +121,8 @@ class PatternGraph:
         if kind in (kinds.ASSERT, kinds.ASSERT_NOT):
             return _Part(self._sequence(content[1], flags).first)
         if kind is kinds.GROUPREF:
-            return self._place(_ANY_BYTE, 0, self._longest, self._longest)._replace(is_optional=True)
+            width = min(self._width_by_group.get(content, 1), self._longest)
+            return self._place(_ANY_BYTE, 0, width, width)._replace(is_optional=True)
         if kind is kinds.GROUPREF_EXISTS:
             return self._either([choice or [] for choice in content[1:]], flags)
         return _Part()

@@ -13,6 +13,7 @@ from pydantic import Field
 from epicenter.rules.documents.document import Path_, line_of, read_document
 from epicenter.rules.documents.strict import Strict
 from epicenter.rules.errors import ConfigError
+from epicenter.rules.match.bounded import SECRET, work_fault
 from epicenter.rules.redact.redactor import Redactor, Secret
 
 SHIPPED: Final = Path(__file__).parent / "secrets.yaml"
@@ -165,4 +166,6 @@ def _fault(pattern: str) -> str:
         compiled = re.compile(pattern.encode())
     except (re.error, OverflowError, RecursionError) as error:
         return f"{error}: correct the expression"
-    return "matches empty text: make it match at least one character" if compiled.match(b"") else ""
+    if compiled.match(b""):
+        return "matches empty text: make it match at least one character"
+    return work_fault(pattern, SECRET)

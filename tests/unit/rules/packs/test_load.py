@@ -89,7 +89,7 @@ CHANGES = [
     pytest.param("    title: One\n", "    title: 2026-02-30\n", 4, "put it in quotes", id="date-that-is-none"),
     pytest.param("    severity: error\n", "\tseverity: error\n", 8, "not YAML", id="tab"),
     pytest.param("pack: mine\n", "pack: mine\x07\n", 1, "not YAML", id="control-character"),
-    pytest.param("pack: mine\n", "pack: !!python/name:os.system x\n", 1, "not YAML", id="python-object"),
+    pytest.param("pack: mine\n", "pack: !!python/name:os.system x\n", 1, "a tag is not read here", id="python-object"),
     pytest.param("id: mine.one", "id: nvidia.xid_79", 3, "already taken at", id="id-of-the-catalogue"),
 ]
 
@@ -128,7 +128,7 @@ def test_files_that_are_no_pack_are_refused(tmp_path: Path, content: str, expect
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"pack: \xff\n")
     (found,) = problems(tmp_path)
-    assert found.startswith(f"{tmp_path}/mine.yaml: can't be read")
+    assert found.startswith(f"{tmp_path}/mine.yaml:1: can't be read: not UTF-8")
 
 
 def test_an_edge_with_an_invalid_duration_is_refused(tmp_path: Path) -> None:

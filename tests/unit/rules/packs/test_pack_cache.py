@@ -33,8 +33,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every text that is read as YAML."""
     texts: list[str] = []
-    tree = document._tree
-    monkeypatch.setattr(document, "_tree", lambda text: [texts.append(text), tree(text)][1])
+    tree = document.tree_of
+    monkeypatch.setattr(document, "tree_of", lambda text: [texts.append(text), tree(text)][1])
     return texts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -118,6 +119,8 @@ def test_a_shipped_kind_can_be_left_out(tmp_path: Path) -> None:
         pytest.param(OURS.replace("acme-key", "Acme Key"), 2, "write what matches", id="name"),
         pytest.param(OURS.replace("sought:", "look_for:"), 2, "missing: add it", id="no-words"),
         pytest.param("off: [cokie]\n", 1, "no such kind; write one of", id="off"),
+        pytest.param("no_secrets: ['(a|aa)+b']\n", 1, "a group that repeats", id="no-secrets-hang"),
+        pytest.param(OURS.replace("[0-9a-f]{8}", "(?:[0-9a-f]+-?)+x"), 4, "a group that repeats", id="hangs"),
         pytest.param("no_secrets: ['(']\n", 1, "correct the expression", id="no-secrets"),
         pytest.param("secrets: [\n", 2, "not YAML", id="yaml"),
     ],
@@ -129,3 +132,15 @@ def test_a_mistake_in_a_file_is_reported_with_its_line(tmp_path: Path, content: 
     assert any(problem.startswith(f"{file}:{line}: ") and expected in problem for problem in refused.value.problems), (
         refused.value
     )
+
+
+@pytest.mark.parametrize(
+    "pump",
+    [b"--token'\\", b"\\", b"?pwd=", b"password: '\\", b"-----BEGIN PRIVATE KEY-----", b"name: key, ", b"cookie: a="],
+)
+def test_a_long_line_of_one_part_of_a_secret_is_read_in_time(pump: bytes) -> None:
+    texts = [pump + pump[-1:] * 16_000, pump * (16_000 // len(pump))]
+    begun_s = process_time()
+    for text in texts:
+        REDACTOR.redact(b"token password pwd= cookie " + text)
+    assert process_time() - begun_s < 20, "what was refused took minutes to hours"
