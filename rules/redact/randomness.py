@@ -30,6 +30,8 @@ _WORD_OR_NUMBER: Final = re.compile(
     rb"[A-Za-z]{0,24}|[A-Z]?[a-z]{2,23}[0-9]{1,12}|[0-9]{1,24}[A-Za-z]{0,3}|[A-Za-z][0-9]{1,12}"
 )
 _JOINT: Final = re.compile(rb"[-_.:/@,=]+")
+_NUMBER: Final = re.compile(rb"[0-9]{1,6}")
+_CAPITALIZED: Final = re.compile(rb"[A-Z][a-z]+\Z")
 _SIGN: Final = re.compile(rb"[!#$^&*;{}<>~?]")
 _UUID: Final = re.compile(rb"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
@@ -47,6 +49,12 @@ def is_random(value: bytes) -> bool:
 def is_mixed(value: bytes) -> bool:
     """Whether the value has letters and digits, and is no name, counter or date such as `node-0012`."""
     return is_random(value) or (_has_both(value) and not _is_words_and_numbers(value))
+
+
+def is_phrase(value: bytes) -> bool:
+    """Whether these words are a pass phrase and no sentence: a number and a capital after the first word."""
+    first, *others = value.split()
+    return bool(others) and any(map(_NUMBER.fullmatch, others)) and any(map(_CAPITALIZED.match, others))
 
 
 def _has_both(value: bytes) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 
 from epicenter.rules.match.fixed_text import Texts, needed_texts
 from epicenter.rules.match.marks import Marks
-from epicenter.rules.redact.randomness import is_mixed, is_random
+from epicenter.rules.redact.randomness import is_mixed, is_phrase, is_random
 from epicenter.rules.redact.views import CODE_MARKS, QUOTE_MARKS, View, views
 
 MAX_ROUNDS: Final = 8
@@ -30,7 +30,12 @@ _LINE: Final = re.compile(rb"\S[^\r\n]*")
 _MARK: Final = re.compile(rb"\[redacted:[a-z0-9-]{1,40}\]")
 
 
-_LOOKS: Final[Mapping[str, Callable[[bytes], bool]]] = {"secret": bool, "mixed": is_mixed, "random": is_random}
+_LOOKS: Final[Mapping[str, Callable[[bytes], bool]]] = {
+    "secret": bool,
+    "mixed": is_mixed,
+    "random": is_random,
+    "phrase": is_phrase,
+}
 """The groups of a pattern that name a secret, each with the values that are one."""
 
 
@@ -39,7 +44,7 @@ class Secret:
     """A kind of secret: looked for in texts that hold a `sought` word, in any case.
 
     Of a pattern's match (`re`, over bytes), the group `secret` is replaced; or `mixed` if `is_mixed`, or `random` if
-    `is_random`; where no such group matched, all of it.
+    `is_random`, or `phrase` if `is_phrase`; where no such group matched, all of it.
     """
 
     name: str
