@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
-from bench import redaction_author_a
+from bench import redaction_author_a, redaction_author_b
 from bench.redaction_shapes import Shape, shapes
 from epicenter.rules.packs.load import load
 from epicenter.rules.redact.load import load_redactor
@@ -40,12 +41,13 @@ class Author(Protocol):
         """(kind, line) of lines without any secret."""
 
 
-AUTHORS: Final[dict[str, Author]] = {"author A": redaction_author_a}
+AUTHORS: Final[dict[str, Author]] = {"author A": redaction_author_a, "author B": redaction_author_b}
 
 _MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
 
 
-class Recall(NamedTuple):
+@dataclass(frozen=True)
+class Recall:
     """`left` still show a piece of the secret; `too_much` lost more than the secret."""
 
     count: int

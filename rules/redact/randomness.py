@@ -47,14 +47,14 @@ def is_random(value: bytes) -> bool:
 
 
 def is_mixed(value: bytes) -> bool:
-    """Whether the value has letters and digits, and is no name, counter or date such as `node-0012`."""
+    """Whether the value has letters and digits, and is no name, counter or date: `node-0012`, but not `node-Blue12`."""
     return is_random(value) or (_has_both(value) and not _is_words_and_numbers(value))
 
 
 def is_phrase(value: bytes) -> bool:
     """Whether these words are a pass phrase and no sentence: a number and a capital after the first word."""
-    first, *others = value.split()
-    return bool(others) and any(map(_NUMBER.fullmatch, others)) and any(map(_CAPITALIZED.match, others))
+    others = value.split()[1:]
+    return any(map(_NUMBER.fullmatch, others)) and any(map(_CAPITALIZED.match, others))
 
 
 def _has_both(value: bytes) -> bool:
@@ -70,4 +70,5 @@ def _is_random_piece(piece: bytes) -> bool:
 
 def _is_words_and_numbers(value: bytes) -> bool:
     pieces = _JOINT.split(value.rstrip(b"="))
-    return len(pieces) > 1 and all(map(_WORD_OR_NUMBER.fullmatch, pieces))
+    capitals = {piece[:1].isupper() for piece in pieces if piece[:1].isalpha()}
+    return len(pieces) > 1 and len(capitals) < 2 and all(map(_WORD_OR_NUMBER.fullmatch, pieces))
