@@ -1,10 +1,10 @@
-"""Generated values are told from names, counters, dates and words by how often letters, capitals and digits change."""
+"""How often letters, capitals and digits change tells generated values from names, counters, dates and words."""
 
 from __future__ import annotations
 
 import pytest
 
-from epicenter.rules.redact.randomness import is_mixed, is_random
+from epicenter.rules.redact.randomness import is_mixed, is_phrase, is_random
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,25 @@ def test_a_name_or_a_counter_is_not_random(value: bytes) -> None:
     assert not is_random(value)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(b"r0123456789", True), (b"Winter2026", True), (b"node-0012", False)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(b"r0123456789", True), (b"Winter2026", True), (b"node-0012", False), (b"node-Blue12", True)],
+)
 def test_a_word_with_digits_is_mixed_and_a_name_with_a_counter_is_not(value: bytes, expected: bool) -> None:
     assert is_mixed(value) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"maple Raven 7 or Otter", True),
+        (b"must have 12 characters", False),
+        (b"Login failed for user 12", False),
+        (b"maple", False),
+    ],
+)
+def test_a_phrase_has_a_number_and_a_capital_after_its_first_word(value: bytes, expected: bool) -> None:
+    assert is_phrase(value) is expected
 
 
 def test_a_long_value_is_judged_in_linear_time() -> None:
