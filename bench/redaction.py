@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
-from bench import redaction_author_a, redaction_author_b
+from bench import redaction_author_a, redaction_author_b, redaction_author_c
 from bench.redaction_shapes import Shape, shapes
 from epicenter.rules.packs.load import load
 from epicenter.rules.redact.load import load_redactor
@@ -41,7 +41,11 @@ class Author(Protocol):
         """(kind, line) of lines without any secret."""
 
 
-AUTHORS: Final[dict[str, Author]] = {"author A": redaction_author_a, "author B": redaction_author_b}
+AUTHORS: Final[dict[str, Author]] = {
+    "author A": redaction_author_a,
+    "author B": redaction_author_b,
+    "author C": redaction_author_c,
+}
 
 _MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
 
