@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.test_embedded import COMMAND, ENVIRONMENT, PATIENCE_S, append, documents, fetched, now, xid_line
 from tests.support.privileges import bound_by_rights
-from tests.support.waiting import eventually
+from tests.support.waiting import COMPILE_S, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +59,7 @@ def running(*arguments: object, open_files: int = 0) -> Iterator[Run]:
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     run = Run(subprocess.Popen(command, text=True, env=ENVIRONMENT, **pipes))  # type: ignore[call-overload]
     try:
-        eventually(lambda: run.page or run.process.poll() is not None, PATIENCE_S, "the page to be served")
+        eventually(lambda: run.page or run.process.poll() is not None, COMPILE_S, "the page to be served")
         yield run
     finally:
         if run.process.poll() is None:
@@ -155,7 +155,7 @@ def test_what_exists_and_can_not_be_read_at_the_start_is_waited_for(logs: Path, 
 
 def test_a_path_that_does_not_exist_is_refused_at_once(logs: Path, tmp_path: Path) -> None:
     command = [COMMAND, "run", logs / "n1.log", logs / "n1.lgo", "--data-dir", tmp_path / "data"]
-    refused = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE_S)
+    refused = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=COMPILE_S)
     sentence = f"{logs}/n1.lgo: no such file or folder; to wait for it, give its folder"
     assert (refused.returncode, sentence in refused.stderr) == (66, True), refused.stderr
 
