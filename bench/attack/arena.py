@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 from deploy.dev.process import EPICENTER, ChildServer, answers, free_ports
 
 FOUND_WITHIN_S: Final = 60
-MAX_ATTACK_S: Final = 300
 MAX_ROUND_S: Final = 60
+MAX_ATTACK_S: Final = 600
 COMMAND_WITHIN_S: Final = 90
 UNPRIVILEGED: Final = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
 """Makes root subject to the permissions of files."""

@@ -1,4 +1,4 @@
-"""A disk that fills up: pages leave, the web page answers, the target hears of the disk, and nothing is lost."""
+"""A disk that fills up: pages leave, the web page answers, a message names the disk, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fills_while_it_runs(arena: Arena) -> None:
             append(log, off_bus(during))
             until(lambda: during in str(receiver.requests), 60, "the page of a failure while the disk is full",
                   run.end_of_output)  # fmt: skip
-            until(lambda: _hears_of_disk(receiver), 60, "a message about the full disk",
+            until(lambda: _has_disk_message(receiver), 60, "a message about the full disk",
                   lambda: f"{receiver.titles} {run.end_of_output()}")  # fmt: skip
             until(lambda: run.get("/healthz"), 20, "the page answers")
             must(run.incidents(), "the list of incidents is empty while the disk is full")
@@ -90,7 +90,7 @@ def grows_until_full(arena: Arena) -> None:
         must(free < 2 << 20, f"the disk did not fill up: {free} bytes are free")
 
 
-def _hears_of_disk(receiver: Receiver) -> bool:
+def _has_disk_message(receiver: Receiver) -> bool:
     return any(any(word in str(body).lower() for word in ("disk full", "disk is full", "no space", "enospc"))
                for _, body in receiver.requests)  # fmt: skip
 

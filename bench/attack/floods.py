@@ -21,7 +21,8 @@ LAUGHS: Final = "a0: &a0 [x, x]\n" + "".join(
 )
 HOSTILE_YAML: Final = {"brackets": BRACKETS, "aliases": LAUGHS, "braces": "{" * 100_000, "dashes": "- " * 100_000,
                        "zeros": "\0" * 1000, "indent": "\n".join(" " * n + "a:" for n in range(3000))}  # fmt: skip
-PATTERNS: Final = ("(a+)+$", "(a|a)*b", "(.*)*x", "((a{1,900}){1,900}){1,900}", "(a?){500}a{500}", ".", "")
+PATTERNS: Final = ("(a+)+", "(a|a)*", "(.*)*", "((a{1,900}){1,900}){1,900}", "(a?){500}")
+COMPILED_WITHIN_S: Final = 200
 TEMPLATES: Final = (
     "{{ 10**(10**10) }}",
     "{{ 'a' * 10**10 }}",
@@ -38,14 +39,15 @@ rules:
     title: Hostile
     class: storage-timeout
     source: worker
-    patterns: ['{}']
+    patterns: ['{pattern}']
+    extract: ['hostile (?P<path>{extract})x$']
     severity: error
     role: root
     entity: storage
     meaning: An attack.
     next_steps: [Nothing.]
     action: observe
-    examples: {{matches: ['aaaaab'], near_misses: ['zzz']}}
+    examples: {{matches: [hostile aa end, hostile aaa end], near_misses: [hostile]}}
 """
 
 
@@ -61,13 +63,14 @@ def hostile_yaml(arena: Arena) -> None:
 
 
 def hostile_patterns(arena: Arena) -> None:
-    """Patterns that need exponential time; a line that they need it for."""
+    """Patterns, and captures of fields, that need exponential time; lines that they need it for."""
     log, file = arena.logs / "a.log", arena.folder / "pack.yaml"
-    append(log, "a" * 5_000 + "!\n" + "a" * 40 + "\n")
-    for pattern in PATTERNS:
-        file.write_text(PACK.format(pattern))
-        answer = command("match", "--rules", file, log, within_s=CHECK_WITHIN_S)
-        must(len(answer.out) < 20 * MAX_MESSAGE, f"{pattern}: {len(answer.out)} characters")
+    append(log, "".join(f"hostile {'a' * count}{rest}\n" for count in (40, 5_000) for rest in ("!", " end", " end!")))
+    for hostile in PATTERNS:
+        for pattern, extract in ((f"hostile {hostile} end", "a+ end"), ("hostile a{1,5000} end", hostile)):
+            file.write_text(PACK.format(pattern=pattern, extract=extract))
+            answer = command("match", "--rules", file, log, within_s=COMPILED_WITHIN_S)
+            must(len(answer.out) < 20 * MAX_MESSAGE, f"{pattern}: {len(answer.out)} characters")
 
 
 def hostile_templates(arena: Arena) -> None:

@@ -49,7 +49,7 @@ def _attack(name: str) -> Attack:
                 found = until(run.incidents, 60, "an incident", run.end_of_output)[0]
                 until(lambda: hook.requests and chat.requests, 60, "the messages", run.end_of_output)
                 shown = exits(run, found["nodes"][0] if found["nodes"] else "", f"{file}:1")
-        _must_be_inert(shown, chat)
+        _must_stay_text(shown, chat)
         log = os.fsdecode(file)
         for words in (("triage", log), ("match", log), ("replay", log), ("triage", "--full", log)):
             _must_lack(command(*words).out, ACTIVE["text"], words[0])
@@ -63,7 +63,7 @@ def _line(node: str, text: str, arena: Arena) -> str:
     return json.dumps(record) + "\n"
 
 
-def _must_be_inert(shown: dict[str, str], chat: Receiver) -> None:
+def _must_stay_text(shown: dict[str, str], chat: Receiver) -> None:
     for where, text in shown.items():
         if where.startswith("stored"):
             continue

@@ -22,28 +22,22 @@ MCP_WITHIN_S: Final = 60
 
 
 def exits(run: Follower, node: str, reference: str) -> dict[str, str]:
-    """What each exit shows of the incident on this node and of the lines around a reference; ends the process."""
+    """What each exit shows of the incident on this node and of the lines around a reference, and all stored bytes."""
     incident = str(run.must_find(node)["incident_id"])
-    shown = {path: run.text(path) for path in (f"/incidents/{incident}", "/", "/api/incidents",
-                                               f"/api/incidents/{incident}", f"/api/incidents/{incident}.md",
-                                               "/jobs", "/unnamed", "/silences", "/metrics")}  # fmt: skip
-    shown["standard output"] = run.output
-    run.kill()
-    at, folder = ("--data-dir", run.data), run.folder
-    for words in (("incidents", "show", incident, "--full"), ("incidents", "list"), ("incidents", "list", "--json"),
-                  ("explain", incident, "--format", "json", "--max-bytes", "65536"), ("explain", incident),
-                  ("export", incident, "--format", "html"), ("export", incident), ("logs", reference),
-                  ("logs", reference, "--before", "30", "--raw"),
-                  ("unnamed",)):  # fmt: skip
-        answer = command(*words, *at, cwd=folder)
+    paths = (f"/incidents/{incident}", "/", "/api/incidents", f"/api/incidents/{incident}.md", "/jobs", "/unnamed")
+    shown = {path: run.text(path) for path in paths} | {"standard output": run.output}
+    for words in (("incidents", "show", incident, "--full"),
+                  ("explain", incident, "--format", "json", "--max-bytes", "65536"),
+                  ("export", incident, "--format", "html"), ("export", incident),
+                  ("logs", reference, "--before", "30", "--raw"), ("unnamed",)):  # fmt: skip
+        answer = command(*words, "--data-dir", run.data, cwd=run.folder)
         must(answer.code == 0, f"{' '.join(words)}: {answer.code}: {answer.out[:500]!r}")
         shown[" ".join(words)] = answer.out
-    calls = (("get_evidence", {"reference": reference, "before": 30, "after": 30}),
-             ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
-             ("get_incident", {"incident_id": incident}), ("explain_incident", {"incident_id": incident}),
-             ("list_incidents", {}), ("list_jobs", {}))  # fmt: skip
+    around = {"reference": reference, "before": 30, "after": 30}
+    calls = (("get_evidence", around), ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
+             ("explain_incident", {"incident_id": incident}), ("list_jobs", {}))  # fmt: skip
     answers = asyncio.run(asyncio.wait_for(_call_mcp(run.data, calls), MCP_WITHIN_S))
-    shown |= {f"mcp {number} {name}": text for number, ((name, _), text) in enumerate(zip(calls, answers, strict=True))}
+    shown |= {f"mcp {name} {number}": text for number, ((name, _), text) in enumerate(zip(calls, answers, strict=True))}
     files = (file for file in run.data.rglob("*") if file.is_file())
     return shown | {f"stored {file.relative_to(run.data)}": file.read_bytes().decode("latin-1") for file in files}
 
