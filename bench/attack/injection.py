@@ -45,7 +45,7 @@ def _attack(name: str) -> Attack:
                               f"  chat: {{type: slack, url: '{chat.url}'}}\n")  # fmt: skip
             run = Follower(arena.folder / "run", arena.logs, env={"EPICENTER_ALERTS": str(alerts)})
             with run.running():
-                append(file, _line(node, text, arena))
+                append(file, _lines(node, text))
                 found = until(run.incidents, 60, "an incident", run.end_of_output)[0]
                 until(lambda: hook.requests and chat.requests, 60, "the messages", run.end_of_output)
                 shown = exits(run, found["nodes"][0] if found["nodes"] else "", f"{file}:1")
@@ -57,15 +57,16 @@ def _attack(name: str) -> Attack:
     return attack
 
 
-def _line(node: str, text: str, arena: Arena) -> str:
-    message = f"NVRM: Xid (PCI:0000:43:00): 79, pid=1, name={text}, GPU has fallen off the bus."
-    record = {"time": time.time(), "hostname": node, "job": f"j{text}", "msg": message}
-    return json.dumps(record) + "\n"
+def _lines(node: str, text: str) -> str:
+    """A failure, and the same of a job: a job's first error waits for what else the job writes."""
+    message = f"NVRM: Xid (PCI:0000:43:00): 79, pid=1, name=python3, GPU has fallen off the bus. {text}"
+    record = {"time": time.time(), "hostname": node, "msg": message}
+    return "".join(f"{json.dumps(record | more)}\n" for more in ({}, {"job": f"j{text}"}))
 
 
 def _must_stay_text(shown: dict[str, str], chat: Receiver) -> None:
     for where, text in shown.items():
-        if where.startswith("stored"):
+        if where.startswith(("stored", "/api/incidents")) and not where.endswith(".md"):
             continue
         is_html = "html" in where or (where.startswith("/") and not where.startswith(("/api", "/metrics")))
         _must_lack(text, ACTIVE["html"] if is_html else ACTIVE["mcp"] if where.startswith("mcp") else (), where)

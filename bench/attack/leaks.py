@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,7 @@ def exits(run: Follower, node: str, reference: str) -> dict[str, str]:
     incident = str(run.must_find(node)["incident_id"])
     paths = (f"/incidents/{incident}", "/", "/api/incidents", f"/api/incidents/{incident}.md", "/jobs", "/unnamed")
     shown = {path: run.text(path) for path in paths} | {"standard output": run.output}
-    for words in (("incidents", "show", incident, "--full"),
+    for words in (("incidents", "show", incident, "--full"), ("incidents", "list", "--json"),
                   ("explain", incident, "--format", "json", "--max-bytes", "65536"),
                   ("export", incident, "--format", "html"), ("export", incident),
                   ("logs", reference, "--before", "30", "--raw"), ("unnamed",)):  # fmt: skip
@@ -43,11 +44,13 @@ def exits(run: Follower, node: str, reference: str) -> dict[str, str]:
 
 
 async def _call_mcp(data: Path, calls: tuple[tuple[str, dict[str, Any]], ...]) -> list[str]:
-    server = StdioServerParameters(command=EPICENTER[0], args=[*EPICENTER[1:], "mcp", "--data-dir", str(data)])
+    words = [*EPICENTER[1:], "mcp", "--data-dir", str(data)]
+    server = StdioServerParameters(command=EPICENTER[0], args=words, env=dict(os.environ))
     texts = []
     async with Client(server, read_timeout_seconds=MCP_WITHIN_S) as client:
         for name, arguments in calls:
             result = await client.call_tool(name, arguments)
+            must(not result.is_error, f"mcp {name}: {result.content}")
             texts.append("".join(part.text for part in result.content if isinstance(part, TextContent)))
     return texts
 
