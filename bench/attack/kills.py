@@ -156,7 +156,7 @@ def worker_on_kafka(arena: Arena) -> None:
         done = subprocess.run(chaos, capture_output=True, text=True, timeout=CHAOS_WITHIN_S, check=False)
     except subprocess.TimeoutExpired:
         raise BrokeError(f"{' '.join(chaos)}: no end within {CHAOS_WITHIN_S} s") from None
-    must(done.returncode == 0, f"{' '.join(chaos)}: {(done.stdout + done.stderr)[-1500:]}")
+    must(done.returncode == 0, f"{' '.join(chaos)}: {(done.stdout or done.stderr)[-1500:]}")
 
 
 ATTACKS: Final[dict[str, Attack]] = {

@@ -23,7 +23,7 @@ SHORT: Final = (
 @pytest.mark.integration
 @pytest.mark.parametrize(("story", "name"), SHORT)
 def test_epicenter_holds_under_attack(tmp_path: Path, story: str, name: str) -> None:
-    assert attack(story, name, SEED, tmp_path, rounds=3).broke == ""
+    assert attack(story, name, SEED, tmp_path, rounds=2).broke == ""
 
 
 def test_what_breaks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
