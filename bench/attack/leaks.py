@@ -35,7 +35,7 @@ def exits(run: Follower, node: str, reference: str) -> dict[str, str]:
         must(answer.code == 0, f"{' '.join(words)}: {answer.code}: {answer.out[:500]!r}")
         shown[" ".join(words)] = answer.out
     around = {"reference": reference, "before": 30, "after": 30}
-    calls = (("get_evidence", around), ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (("get_evidence", around), ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
              ("explain_incident", {"incident_id": incident}), ("list_jobs", {}))  # fmt: skip
     answers = asyncio.run(asyncio.wait_for(_call_mcp(run.data, calls), MCP_WITHIN_S))
     shown |= {f"mcp {name} {number}": text for number, ((name, _), text) in enumerate(zip(calls, answers, strict=True))}

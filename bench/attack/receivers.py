@@ -107,7 +107,8 @@ def _attack(names: tuple[str, ...], kinds: tuple[str, ...], arena: Arena) -> Non
     with ExitStack() as stack:
         stranger: list[str] = []
         stranger_url = stack.enter_context(_server(partial(_record, stranger)))
-        targets, reached = {}, set[str]()
+        targets: dict[str, str] = {}
+        reached: set[str] = set()
         for name in names:
             url = stack.enter_context(
                 _server(partial(_hostile, HOSTILE[name], stranger_url, partial(reached.add, name)))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 import pytest
 
 from bench.attack.__main__ import STORIES, attack
+from bench.attack.arena import BrokeError, bounded
 
 SEED: Final = 20261128
+NEEDS_CC: Final = pytest.mark.skipif(not shutil.which("cc"), reason="the clock needs a C compiler: install gcc")
 SHORT: Final = (
     ("receivers", "redirects"),
     ("sources", "unreadable file"),
     ("kills", "random moments"),
-    ("clocks", "killed -4 d"),
+    pytest.param("clocks", "killed -4 d", marks=NEEDS_CC),
     ("tokens", "detours"),
     ("floods", "event streams"),
 )
@@ -29,6 +33,11 @@ def test_epicenter_holds_under_attack(tmp_path: Path, story: str, name: str) -> 
 def test_what_breaks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STORIES["sources"], "hangs", lambda arena: arena.logs.joinpath("missing").read_text())
     assert attack("sources", "hangs", SEED, tmp_path).broke.startswith("FileNotFoundError")
+
+
+def test_a_hang_ends_after_its_bound() -> None:
+    with pytest.raises(BrokeError, match="no end within 1 s"), bounded(1):
+        Event().wait()
 
 
 def test_each_story_has_attacks() -> None:
