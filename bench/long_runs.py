@@ -28,7 +28,7 @@ def patterns_of(rules: RuleSet) -> Iterator[tuple[str, str]]:
 
 def slowest_s(pattern: str) -> float:
     """CPU seconds for the filling on which the pattern takes longest."""
-    expression, worst_s = compiled(pattern), 0.0
+    expression, worst_s = compiled(pattern.encode()), 0.0
     for filling in FILLINGS:
         text = filling * (SIZE_BYTES // len(filling))
         begun_s = time.process_time()

@@ -37,6 +37,7 @@ GUARD_RESERVE_S: Final = 0.1
 TWICE_AFTER_S: Final = 0.5
 """Terminals and `timeout` send the same signal to a process and to its group: that is one request."""
 
+STDERR: Final = 2
 EXIT_INTERRUPTED: Final = 130
 """As a shell counts it: 128 and the number of SIGINT."""
 
@@ -111,7 +112,7 @@ def stop_on_signals(stop: Callable[[], object], late_exit_code: int = 0) -> None
 @cache
 def _start_guard() -> subprocess.Popen[bytes]:
     """The process that ends this one, should it be too busy to notice a signal."""
-    faulthandler.register(shutdown_guard.DUMP)
+    faulthandler.register(shutdown_guard.DUMP, STDERR)
     arguments = (os.getpid(), WITHIN_S + FLUSH_S + GUARD_RESERVE_S, TWICE_AFTER_S)
     command = [sys.executable, "-I", "-S", shutdown_guard.__file__, *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)

@@ -47,11 +47,11 @@ def test_a_pattern_of_a_rule_keeps_its_first_match(pattern: str, before: bytes, 
 
 
 def check_first_match(pattern: str, text: bytes) -> None:
-    was, found = re.search(pattern.encode(), text), compiled(pattern).search(text)
+    was, found = re.search(pattern.encode(), text), compiled(pattern.encode()).search(text)
     assert (was and (was.span(), was.groups())) == (found and (found.span(), found.groups()))
 
 
 def test_the_middle_of_a_run_is_no_start() -> None:
-    assert compiled(r"\w+: x").search(b"abc: x", 1) is None
-    assert compiled(r"(?P<a>\w+) (?P=a)").search(b"abc bc", 1)
+    assert compiled(rb"\w+: x").search(b"abc: x", 1) is None
+    assert compiled(rb"(?P<a>\w+) (?P=a)").search(b"abc bc", 1)
     assert OF_RULES
