@@ -39,6 +39,12 @@ class Metrics:
     _harmless = Row(
         Counter, "epicenter_harmless_records_total", "Counts the raw records that match a harmless rule.", "source"
     )
+    _shortened = Row(
+        Counter,
+        "epicenter_shortened_lines_total",
+        "Counts the lines longer than 64 KiB of which rules saw only both ends.",
+        "source",
+    )
     _redactions = Row(
         Counter, "epicenter_redactions_total", "Counts the secrets removed from log text, by kind.", "kind"
     )
@@ -229,6 +235,7 @@ class Metrics:
         self._quiet.labels(source).inc(scanned.quiet)
         self._dead.labels(source).inc(scanned.dead)
         self._harmless.labels(source).inc(scanned.harmless)
+        self._shortened.labels(source).inc(scanned.shortened)
         for kind in scanned.redactions:
             self._redactions.labels(kind).inc()
         for match in scanned.matches:

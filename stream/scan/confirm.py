@@ -81,6 +81,7 @@ class Confirmer:
 
     For progress rules only the fields of heartbeats are read, except for the rules `in_full`; None means all rules.
     With `may_be_pasted`, a line that no rule knows is read again without what people and their tools put around it.
+    `shortened` counts the lines of which only both ends were searched.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Confirmer:
         in_full: Container[str] | None = None,
         may_be_pasted: bool = False,
     ):
+        self.shortened = 0
         self._may_be_pasted = may_be_pasted
         self._rules = rules
         self._scanner = scanner
@@ -151,7 +153,9 @@ class Confirmer:
 
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
         """The hit of each matching rule, by its id; None where it matches only within harmless text."""
-        body = searched(_encoded(parsed.body))
+        whole = _encoded(parsed.body)
+        body = searched(whole)
+        self.shortened += body is not whole
         companions = self._companions_of(body, patterns)
         numbers = sorted({*patterns, *companions}) if companions else patterns
         candidates = [

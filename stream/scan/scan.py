@@ -45,8 +45,8 @@ class ScanResult:
     """The results of a batch. `records = matched + quiet + dead`, exactly: an oversized record counts as dead, even if
     its head matches. `newest_ns` is None without any time. `observed` are matches that report no failure, for windows
     that watch them. `latest_ns_by_match`: when errors and ends that state no time were written at the latest, in a
-    recording.
-    `redactions` are the kinds of the secrets removed.
+    recording. `redactions` are the kinds of the secrets removed. `shortened` counts the lines that were too long to be
+    searched in full.
     """
 
     records: int = 0
@@ -61,6 +61,7 @@ class ScanResult:
     rank_placements: list[RankPlacement] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     redactions: Redactions = field(default_factory=list)
+    shortened: int = 0
 
     @property
     def quiet(self) -> int:
@@ -191,6 +192,7 @@ class BatchScanner:
     ) -> tuple[ScanResult, Heartbeats]:
         """The results of records with hits; liveness and dead letters are added later."""
         batch, scanned, heartbeats = times.batch, ScanResult(records=end), Heartbeats()
+        scanned.shortened, self._confirmer.shortened = self._confirmer.shortened, 0
         scanned.matched = sum(record.number not in invalid for record in with_hits)
         for record in with_hits:
             event = record.parsed.event

@@ -55,6 +55,21 @@ def fired(found: ScanResult) -> list[tuple[int, str]]:
     return [(match.event.position.offset, match.rule) for match in found.matches]
 
 
+def test_both_ends_of_a_long_line_are_searched_and_the_line_is_counted() -> None:
+    padding = b"." * 100_000
+    values = [b"it broke" + padding, padding + b"it broke", padding + b"it broke" + padding, b"it broke"]
+    found = scanned([a_rule("broke", "it broke")], values)
+    assert fired(found) == [(1, "test.broke"), (2, "test.broke"), (4, "test.broke")]
+    assert (found.shortened, found.quiet) == (3, 1)
+
+
+def test_a_hostile_line_of_any_length_is_read_in_time() -> None:
+    rule = a_rule("gap", "error .*?: failed now", extract=[r"error (?P<what>\w+).*?: (?P<why>\w+),"], unless=["no .*;"])
+    begun_s = process_time()
+    scanned([rule], [b"error no " * (size // 9) + b": failed now" for size in (1 << 14, 1 << 16, 1 << 20)])
+    assert process_time() - begun_s < 60, "without bounds a megabyte takes hours"
+
+
 def test_quiet_lines_are_counted_only() -> None:
     found = a_scanner().scan(batch([b"loading", b"still loading"]))
     assert (found.records, found.quiet, found.matched, found.dead, found.matches) == (2, 2, 0, 0, [])
