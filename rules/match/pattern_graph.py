@@ -134,12 +134,12 @@ class PatternGraph:
         self.places.append(Place(known, least, most, ways, nexts=[number] if most > 1 else []))
         return _Part((number,), (number,), False)
 
-    def _joined(self, one: _Part, other: _Part) -> _Part:
-        self._connect(one.last, other.first)
+    def _joined(self, first: _Part, other: _Part) -> _Part:
+        self._connect(first.last, other.first)
         return _Part(
-            one.first + other.first if one.is_optional else one.first,
-            other.last + one.last if other.is_optional else other.last,
-            one.is_optional and other.is_optional,
+            first.first + other.first if first.is_optional else first.first,
+            other.last + first.last if other.is_optional else other.last,
+            first.is_optional and other.is_optional,
         )
 
     def _connect(self, lasts: Iterable[int], firsts: Sequence[int]) -> None:

@@ -101,7 +101,7 @@ class _Walk:
 def _period(path: Sequence[int]) -> int:
     """The least distance at which a text can match this path twice."""
     for distance in range(1, len(path)):
-        if all(one & other for one, other in zip(path, path[distance:], strict=False)):
+        if all(first & other for first, other in zip(path, path[distance:], strict=False)):
             return distance
     return max(1, len(path))
 
@@ -123,13 +123,13 @@ def _doubles(places: Sequence[Place], group: tuple[int, ...]) -> bool:
     for pair in _reachable(same, lambda pair: _next_pairs(places, nexts, pair)):
         for after in _next_pairs(places, nexts, pair):
             before.setdefault(after, []).append(pair)
-    return any(one != other for one, other in _reachable(same, lambda pair: before.get(pair, [])))
+    return any(first != other for first, other in _reachable(same, lambda pair: before.get(pair, [])))
 
 
 def _next_pairs(places: Sequence[Place], nexts: Mapping[int, list[int]], pair: _Pair) -> list[_Pair]:
     """Where two ways can be after one more byte that both read."""
     both = product(nexts[pair[0]], nexts[pair[1]])
-    return [(one, other) for one, other in both if places[one].known & places[other].known]
+    return [(first, other) for first, other in both if places[first].known & places[other].known]
 
 
 def _reachable(starts: Iterable[_Pair], nexts: Callable[[_Pair], Iterable[_Pair]]) -> list[_Pair]:

@@ -54,7 +54,7 @@ def test_three_repeats_that_share_text_are_refused(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", BOUNDED)
-def test_a_pattern_whose_repeats_are_kept_apart_is_accepted(pattern: str) -> None:
+def test_a_pattern_with_text_between_its_repeats_is_accepted(pattern: str) -> None:
     assert not work_fault(pattern, LINE)
 
 
