@@ -1228,10 +1228,10 @@ def harmless(rng: Random) -> list[tuple[str, str]]:
     return out
 
 
-Put = Callable[[str, str], None]
+PutLine = Callable[[str, str], None]
 
 
-def _plain_training(g: _Gen, put: Put) -> None:
+def _plain_training(g: _Gen, put: PutLine) -> None:
     put(
         "tokens-per-second",
         f"iter {g.n(1, 9999)} | loss 2.31 | tokens/s {g.n(1000, 99999)} | tokens_seen={g.n(10**8, 10**11)}",
@@ -1381,7 +1381,7 @@ def _plain_training(g: _Gen, put: Put) -> None:
     put("sft-mask", "label_mask: ignoring 312 of 1024 tokens; first_token=<s> last_token=</s> auth_tokens=0")
 
 
-def _plain_hardware(g: _Gen, put: Put) -> None:
+def _plain_hardware(g: _Gen, put: PutLine) -> None:
     put("gpu-uuid", f"GPU 3: NVIDIA H100 80GB HBM3 (UUID: GPU-{g.uuid()})")
     put("mig-uuid", f"  MIG 1g.10gb     Device  0: (UUID: MIG-{g.uuid()})")
     put(
@@ -1461,7 +1461,7 @@ def _plain_hardware(g: _Gen, put: Put) -> None:
     )
 
 
-def _plain_cluster(g: _Gen, put: Put) -> None:
+def _plain_cluster(g: _Gen, put: PutLine) -> None:
     put("slurm-cred-invalid", f"slurmd: error: slurm_cred_verify: credential for job {g.n(1, 99999)} revoked")
     put(
         "slurm-cred-expired",
@@ -1698,7 +1698,7 @@ def _plain_cluster(g: _Gen, put: Put) -> None:
     )
 
 
-def _plain_identity(g: _Gen, put: Put) -> None:
+def _plain_identity(g: _Gen, put: PutLine) -> None:
     put(
         "sshd-accepted-key",
         f"sshd[{g.pid()}]: Accepted publickey for bob from {g.ip()} port 51234 ssh2: ED25519 SHA256:{g.s(B64, 43)}",
@@ -1827,7 +1827,7 @@ def _plain_identity(g: _Gen, put: Put) -> None:
     put("key-rotation", "rotated signing key: kid=2025-06 alg=ES256 previous_kid=2025-03 retire_at=2025-07-01")
 
 
-def _plain_digests(g: _Gen, put: Put) -> None:
+def _plain_digests(g: _Gen, put: PutLine) -> None:
     put("git-sha", f"HEAD is now at {g.hex(7)} fix: do not log the api key; parent {g.hex(40)}")
     put("git-diff-index", f"index {g.hex(7)}..{g.hex(7)} 100644\n--- a/auth/token.py\n+++ b/auth/token.py")
     put("git-describe", f"build v2.4.1-37-g{g.hex(9)} dirty=false tree={g.hex(40)}")
@@ -1882,7 +1882,7 @@ def _plain_digests(g: _Gen, put: Put) -> None:
     put("pyhash", f"PYTHONHASHSEED=0 cudnn_hash={g.hex(16)} graph_hash=0x{g.hex(16)}")
 
 
-def _plain_placeholders(g: _Gen, put: Put) -> None:
+def _plain_placeholders(g: _Gen, put: PutLine) -> None:
     put("placeholder-angle", "usage: export HF_TOKEN=<your token here>")
     put("placeholder-angle-short", "Authorization: Bearer <token>")
     put("placeholder-stars", "password=**** user=bob host=db1")
@@ -1936,7 +1936,7 @@ def _plain_placeholders(g: _Gen, put: Put) -> None:
     )
 
 
-def _plain_public(g: _Gen, put: Put) -> None:
+def _plain_public(g: _Gen, put: PutLine) -> None:
     put("ssh-public-rsa", f"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQ{g.s(B64, 340)}== bob@login1")
     put("ssh-public-ed25519", f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{g.s(B64, 43)} root@gpu01")
     put(
@@ -1982,7 +1982,7 @@ def _plain_public(g: _Gen, put: Put) -> None:
     put("image-with-port", f"reg.local:5000/ml/auth-token-service:1.4@sha256:{g.hex(64)}")
 
 
-def _plain_services(g: _Gen, put: Put) -> None:
+def _plain_services(g: _Gen, put: PutLine) -> None:
     put(
         "postgres-auth-failed",
         'FATAL:  password authentication failed for user "mlflow"; pg_hba.conf line 95: "host all all all'

@@ -35,8 +35,12 @@ def exits(run: Follower, node: str, reference: str) -> dict[str, str]:
         must(answer.code == 0, f"{' '.join(words)}: {answer.code}: {answer.out[:500]!r}")
         shown[" ".join(words)] = answer.out
     around = {"reference": reference, "before": 30, "after": 30}
-    calls: tuple[tuple[str, dict[str, Any]], ...] = (("get_evidence", around), ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
-             ("explain_incident", {"incident_id": incident}), ("list_jobs", {}))  # fmt: skip
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("get_evidence", around),
+        ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
+        ("explain_incident", {"incident_id": incident}),
+        ("list_jobs", {}),
+    )
     answers = asyncio.run(asyncio.wait_for(_call_mcp(run.data, calls), MCP_WITHIN_S))
     shown |= {f"mcp {name} {number}": text for number, ((name, _), text) in enumerate(zip(calls, answers, strict=True))}
     files = (file for file in run.data.rglob("*") if file.is_file())
