@@ -20,6 +20,7 @@ from tests.support.receiver import Receiver
 KEY_LINES: Final = 40
 WHOLE: Final = 50
 MCP_WITHIN_S: Final = 60
+Calls = tuple[tuple[str, dict[str, Any]], ...]
 
 
 def exits(run: Follower, node: str, reference: str) -> dict[str, str]:
@@ -35,19 +36,15 @@ def exits(run: Follower, node: str, reference: str) -> dict[str, str]:
         must(answer.code == 0, f"{' '.join(words)}: {answer.code}: {answer.out[:500]!r}")
         shown[" ".join(words)] = answer.out
     around = {"reference": reference, "before": 30, "after": 30}
-    calls: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("get_evidence", around),
-        ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
-        ("explain_incident", {"incident_id": incident}),
-        ("list_jobs", {}),
-    )
+    calls: Calls = (("get_evidence", around), ("get_evidence", {"reference": reference, "before": 5, "after": 0}),
+             ("explain_incident", {"incident_id": incident}), ("list_jobs", {}))  # fmt: skip
     answers = asyncio.run(asyncio.wait_for(_call_mcp(run.data, calls), MCP_WITHIN_S))
     shown |= {f"mcp {name} {number}": text for number, ((name, _), text) in enumerate(zip(calls, answers, strict=True))}
     files = (file for file in run.data.rglob("*") if file.is_file())
     return shown | {f"stored {file.relative_to(run.data)}": file.read_bytes().decode("latin-1") for file in files}
 
 
-async def _call_mcp(data: Path, calls: tuple[tuple[str, dict[str, Any]], ...]) -> list[str]:
+async def _call_mcp(data: Path, calls: Calls) -> list[str]:
     words = [*EPICENTER[1:], "mcp", "--data-dir", str(data)]
     server = StdioServerParameters(command=EPICENTER[0], args=words, env=dict(os.environ))
     texts = []

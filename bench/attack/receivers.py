@@ -90,6 +90,7 @@ HOSTILE: Final[dict[str, Answer]] = {
     "huge number": partial(_send, _head("200 OK", "Content-Type: application/json", "Content-Length: 21")
                            + b'{"retry_after":1e400}'),
     "no HTTP": partial(_send, b"\x16\x03\x03\x00\x02\x02\x28\x00\xff" * 100),
+    "TLS rubbish": partial(_send, b"\x16\x03\x03\x00\x02\x02\x28\x00\xff" * 100),
     "status 999": partial(_send, _head("999 \x1b[31mred", "Content-Length: 0")),
     "redirect to a stranger": partial(_redirect, "{stranger}", "307 Go"),
     "redirect to itself": partial(_redirect, "{itself}", "308 Go"),
@@ -113,6 +114,7 @@ def _attack(names: tuple[str, ...], kinds: tuple[str, ...], arena: Arena) -> Non
             url = stack.enter_context(
                 _server(partial(_hostile, HOSTILE[name], stranger_url, partial(reached.add, name)))
             )
+            url = url.replace("http:", "https:") if name.startswith("TLS") else url
             targets |= {f"{name} {kind}": FORMATS[kind].format(url=url, secret=SECRET) for kind in kinds}
         calm, healthy = (stack.enter_context(Receiver().listening()) for _ in range(2))
         runs = [stack.enter_context(_run(arena, "calm", calm, {}).running()),
@@ -193,7 +195,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "endless": _some(tuple(name for name in HOSTILE if name.startswith(("endless", "1xx", "never", "byte")))),
     "Retry-After": _some(tuple(name for name in HOSTILE if name.startswith("Retry-After")), *FORMATS),
     "rubbish": _some(("closes", "short body", "negative length", "two lengths", "bad gzip", "brackets", "huge number",
-                      "no HTTP", "status 999"), *FORMATS),
+                      "no HTTP", "TLS rubbish", "status 999"), *FORMATS),
     "gzip bomb": _some(("gzip bomb",)),
     "endless, all formats": _some(("endless body", "endless headers"), *FORMATS),
 }  # fmt: skip
