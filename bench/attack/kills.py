@@ -19,7 +19,7 @@ LIVES: Final = 1.5
 
 SETTLED_WITHIN_S: Final = 90
 TWO_HOURS_S: Final = 7200
-CHAOS_WITHIN_S: Final = 280
+CHAOS_WITHIN_S: Final = 500
 KILLS_OF_CHAOS: Final = ("worker killed", "worker killed and alone")
 
 
