@@ -21,7 +21,7 @@ from epicenter.rules.packs.pack_cache import Reading, load_checked, store_checke
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
 from epicenter.rules.packs.steps import OF_EVERY_STEP, place_faults, step_faults
-from epicenter.rules.packs.table import with_table
+from epicenter.rules.packs.table import slow_words, with_table
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology, read_topology
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.packs.weights import CauseModelSpec
@@ -242,7 +242,8 @@ class _Packs:
         groups = {"extract": spec.extract, "unless": spec.unless, "block": of_block}
         if not is_sound or not self._is_shipped(rule):
             groups["patterns"] = spec.patterns
-        return [
+        of_table = [] if self._is_shipped(rule) else slow_words(rule)
+        return of_table + [
             f"{file}:{line_of(lines, ('rules', number, key, index))}: {spec.id}: pattern {pattern!r}: {fault}"
             for key, patterns in groups.items()
             for index, pattern in enumerate(patterns)

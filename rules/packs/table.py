@@ -74,8 +74,7 @@ def _words_fault(cells: Mapping[str, str]) -> str:
         re.compile(words)
     except (re.error, OverflowError, RecursionError) as error:
         return f"words {words!r} are no regular expression: {error}"
-    fault = work_fault(words, TEMPLATE)
-    return f"words {words!r}: {fault}" if fault else ""
+    return ""
 
 
 def _refused_words(rows: Iterable[Rule]) -> list[str]:
@@ -84,6 +83,12 @@ def _refused_words(rows: Iterable[Rule]) -> list[str]:
     if not place_by_words or is_compilable(tuple(place_by_words)):
         return []
     return [f"{place}: words: {fault}" for words, place in place_by_words.items() if (fault := refusal(words.encode()))]
+
+
+def slow_words(rule: Rule) -> list[str]:
+    """Words of a rule's table that could keep `re` busy, each with its file and line."""
+    words = ((row.place, row.row[WORDS_COLUMN]) for row in rule.finer.values() if WORDS_COLUMN in row.row)
+    return [f"{place}: words: {fault}" for place, text in words if (fault := work_fault(text, TEMPLATE))]
 
 
 def _code_of(cells: Mapping[str, str]) -> str:

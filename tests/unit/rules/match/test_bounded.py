@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.match.bounded import FIELD, LINE, compiled, searched, work_fault
+from epicenter.rules.packs.table import slow_words
 from tests.support.logs import the_rules
 
 FOREVER = (
@@ -78,6 +79,10 @@ def test_both_ends_of_a_long_line_are_searched() -> None:
     assert compiled(b"first").search(searched(line))
     assert compiled(b"last$").search(searched(line))
     assert len(searched(line)) <= LINE.text + 1
+
+
+def test_no_words_of_the_shipped_tables_keep_re_busy() -> None:
+    assert not [fault for rule in the_rules().rules for fault in slow_words(rule)]
 
 
 def test_no_pattern_of_the_shipped_rules_keeps_re_busy() -> None:

@@ -245,6 +245,7 @@ def test_a_rule_that_knows_a_line_wins_over_words(words: RuleSet) -> None:
     ("pack", "table", "problem"),
     [
         (WORDS_PACK, "words\tclass\nlamp (\tdisk-full\n", r"texts.tsv:2: words 'lamp \(' are no regular expression"),
+        (WORDS_PACK, "words\tclass\nlamp (?:o+)+ff\tdisk-full\n", "texts.tsv:2: words: a group that repeats"),
         (WORDS_PACK, "words\tclass\nlamp(?!s)\tdisk-full\n", "texts.tsv:2: words: .* avoid look-around"),
         (
             WORDS_PACK.replace("    decode: template\n", ""),
@@ -252,7 +253,7 @@ def test_a_rule_that_knows_a_line_wins_over_words(words: RuleSet) -> None:
             "mine.yaml:3: mined.words: .* add `decode: template`",
         ),
     ],
-    ids=["no-expression", "look-around", "no-template"],
+    ids=["no-expression", "hangs", "look-around", "no-template"],
 )
 def test_wrong_words_are_named_with_their_place(tmp_path: Path, pack: str, table: str, problem: str) -> None:
     (tmp_path / "mine.yaml").write_text(pack)
