@@ -201,9 +201,11 @@ def alert_ticks_with_open(count: int, folder: Path) -> Prepared:
 
 
 def redaction_of_shapes(count: int, folder: Path) -> Prepared:
-    """Made-up credentials in log lines."""
+    """Made-up credentials in log lines; the expressions are compiled before the count."""
     redactor = load_redactor()
     lines = [shape.line.encode() for seed in range(count) for shape in redaction_shapes.shapes(seed)]
+    for line in lines:
+        redactor.redact(line)
 
     def run() -> Figures:
         return {"lines with a secret": sum(bool(redactor.redact(line).kinds) for line in lines)}
