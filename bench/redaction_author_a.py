@@ -353,7 +353,7 @@ def _services(g: _Gen, put: Put) -> None:
     put("twilio-auth-token", f"TWILIO_ACCOUNT_SID=AC{g.hex(32)}\nTWILIO_AUTH_TOKEN=§", g.hex(32))
     put("sendgrid-key", "smtp: AUTH user=apikey pass=§", f"SG.{g.b64u(22)}.{g.b64u(43)}")
     put("mailgun-key", "curl -s --user 'api:§' https://api.mailgun.net/v3/x/messages", "key-" + g.hex(32))
-    put("npm-token-npmrc", "//registry.npmjs.org/:_authToken=§", "npm_" + g.b62(36))
+    put("npm-token-npmrc", "//npm.corp.example/:_authToken=§", "npm_" + g.b62(36))
     put("pypi-token-twine", "twine upload -u __token__ -p § dist/*", "pypi-AgEIcHlwaS5vcmc" + g.b64u(150))
     put(
         "conda-token-url",
@@ -893,7 +893,7 @@ def _keys(g: _Gen, put: Put) -> None:
     put("grub-pbkdf2", "password_pbkdf2 root §", f"grub.pbkdf2.sha512.10000.{g.s(UPHEX, 128)}.{g.s(UPHEX, 128)}")
     put("totp-uri", "otpauth://totp/HPC:bob?secret=§&issuer=HPC&digits=6", g.s(B32, 32))
     put("recovery-code", "vault: Recovery Key 2: §", g.b64(33))
-    put("ssh-passphrase", "ssh-keygen -t ed25519 -N '§' -f /root/.ssh/id", g.phrase(" "))
+    put("ssh-passphrase", "ssh-keygen -t ed25519 -N '§' -f /home/ada/.ssh/id", g.phrase(" "))
     put("openssl-passin", "openssl rsa -in key.pem -passin pass:§ -out out.pem", g.strong("!%^*"))
     put("keytool-storepass", "keytool -importcert -keystore ks.jks -storepass § -noprompt", g.pw(12))
     put("gpg-passphrase", "gpg --batch --passphrase § -d weights.gpg", g.pw(20))
@@ -1165,7 +1165,11 @@ def _web(g: _Gen, put: Put) -> None:
     put("grpc-metadata", "grpc: metadata: map[authorization:[Bearer §] x-rank:[3]]", g.b64u(64))
     put("http-header-dump-go", "Header:map[Accept:[*/*] X-Api-Key:[§] User-Agent:[Go]]", g.b62(32))
     put("email-reset-link", "sent https://hub.local/reset?reset_token=§", g.b64u(43))
-    put("pip-extra-index", "Looking in indexes: https://pypi.org/simple, https://ci:§@nexus.local/simple", g.pw(16))
+    put(
+        "pip-extra-index",
+        "Looking in indexes: https://pypi.corp.example/simple, https://ci:§@nexus.local/simple",
+        g.pw(16),
+    )
     put("s3-uri-inline-keys", f"s3://{g.s(UPNUM, 20)}:§@rgw.local/bucket/x", g.b62(40))
 
 
@@ -1249,7 +1253,7 @@ def _plain_training(g: _Gen, put: PutLine) -> None:
     )
     put(
         "tokenizer-load",
-        "loading file tokenizer.json from cache at /root/.cache/huggingface/hub/models--x/snapshots/"
+        "loading file tokenizer.json from cache at /home/ada/.cache/huggingface/hub/models--x/snapshots/"
         f"{g.hex(40)}/tokenizer.json",
     )
     put(
@@ -1326,7 +1330,7 @@ def _plain_training(g: _Gen, put: PutLine) -> None:
     )
     put(
         "hf-token-valid",
-        "Token is valid (permission: read). Your token has been saved to /root/.cache/huggingface/token",
+        "Token is valid (permission: read). Your token has been saved to /home/ada/.cache/huggingface/token",
     )
     put(
         "hf-request-id",
@@ -1575,7 +1579,7 @@ def _plain_cluster(g: _Gen, put: PutLine) -> None:
         'etcd: took too long (212ms) to execute request key:"/registry/secrets/training/hf-token" range_end:""',
     )
     put("etcd-member", f"etcd member {g.hex(16)} cluster-id {g.hex(16)} raft_term=12 auth-token=simple auth_revision=1")
-    put("docker-digest", f"docker.io/nvidia/cuda@sha256:{g.hex(64)}: Pulled in 12.3s")
+    put("docker-digest", f"registry.corp.example/nvidia/cuda@sha256:{g.hex(64)}: Pulled in 12.3s")
     put("docker-layer", f"{g.hex(12)}: Pull complete; Digest: sha256:{g.hex(64)}; Status: Downloaded newer image")
     put(
         "docker-build-secret-mount",
@@ -1587,7 +1591,7 @@ def _plain_cluster(g: _Gen, put: PutLine) -> None:
     )
     put("docker-cred-helper", 'credsStore: ecr-login; credHelpers: {"nvcr.io": "secretservice"}')
     put("docker-login-warning", "WARNING! Using --password via the CLI is insecure. Use --password-stdin.")
-    put("docker-unencrypted", "WARNING! Your password will be stored unencrypted in /root/.docker/config.json.")
+    put("docker-unencrypted", "WARNING! Your password will be stored unencrypted in /home/ada/.docker/config.json.")
     put(
         "docker-network-id",
         f"network gpu-net id={g.hex(64)} endpoint={g.hex(64)} sandbox=/var/run/docker/netns/{g.hex(12)}",
@@ -1711,12 +1715,12 @@ def _plain_identity(g: _Gen, put: PutLine) -> None:
     put("ssh-host-changed", f"The fingerprint for the ED25519 key sent by the remote host is\nSHA256:{g.s(B64, 43)}.")
     put(
         "ssh-keygen-path",
-        "Your identification has been saved in /root/.ssh/id_ed25519\nYour public key has been saved in"
-        " /root/.ssh/id_ed25519.pub",
+        "Your identification has been saved in /home/ada/.ssh/id_ed25519\nYour public key has been saved in"
+        " /home/ada/.ssh/id_ed25519.pub",
     )
     put("ssh-verbose-offer", f"debug1: Offering public key: /home/bob/.ssh/id_rsa RSA SHA256:{g.s(B64, 43)} agent")
     put("ssh-methods", "debug1: Authentications that can continue: publickey,gssapi-keyex,gssapi-with-mic,password")
-    put("ssh-bad-perms", "Permissions 0644 for '/root/.ssh/id_rsa' are too open. This private key will be ignored.")
+    put("ssh-bad-perms", "Permissions 0644 for '/home/ada/.ssh/id_rsa' are too open. This private key will be ignored.")
     put("ssh-kex", "debug1: kex: algorithm: curve25519-sha256 host key algorithm: ssh-ed25519 MAC: <implicit>")
     put(
         "pam-unix",
@@ -1778,7 +1782,7 @@ def _plain_identity(g: _Gen, put: PutLine) -> None:
     put(
         "www-authenticate",
         "WWW-Authenticate: Bearer"
-        ' realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:x:pull"',
+        ' realm="https://auth.corp.example/token",service="registry.corp.example",scope="repository:x:pull"',
     )
     put("www-authenticate-basic", 'www-authenticate: Basic realm="Registry Realm"')
     put("auth-scheme-error", "401 Unauthorized: Bearer token malformed; expected 'Authorization: Bearer <token>'")

@@ -203,7 +203,7 @@ def _databases(g: _Gen, add: _Box) -> None:
     add(
         "pgpass",
         "colon-fields",
-        f'WARNING: line 3 of password file "/root/.pgpass" ignored: {g.host()}:5432:mlops:{g.user()}:',
+        f'WARNING: line 3 of password file "/home/ada/.pgpass" ignored: {g.host()}:5432:mlops:{g.user()}:',
         g.rnd(18),
     )
     add(
@@ -465,7 +465,9 @@ def _tracking(g: _Gen, add: _Box) -> None:
         g.hx(40),
         ",WANDB_MODE=online --ntasks-per-node=8 python pretrain_gpt.py",
     )
-    add("wandb", "netrc", f"[{g.hms()}] cat /root/.netrc\nmachine api.wandb.ai\n  login user\n  password ", g.hx(40))
+    add(
+        "wandb", "netrc", f"[{g.hms()}] cat /home/ada/.netrc\nmachine api.wandb.ai\n  login user\n  password ", g.hx(40)
+    )
     add(
         "comet",
         "python-kwarg",
@@ -473,7 +475,13 @@ def _tracking(g: _Gen, add: _Box) -> None:
         g.an(25),
         '", project_name="moe")\nValueError: workspace missing',
     )
-    add("comet", "ini", "COMET DEBUG: config /root/.comet.config\n[comet]\napi_key = ", g.an(25), "\nworkspace = nlp")
+    add(
+        "comet",
+        "ini",
+        "COMET DEBUG: config /home/ada/.comet.config\n[comet]\napi_key = ",
+        g.an(25),
+        "\nworkspace = nlp",
+    )
     add(
         "neptune",
         "python-kwarg",
@@ -922,7 +930,7 @@ def _slurm_kube(g: _Gen, add: _Box) -> None:
     add(
         "docker-config",
         "json",
-        'could not parse /root/.docker/config.json: {"auths": {"registry.corp:5000": {"auth": "',
+        'could not parse /home/ada/.docker/config.json: {"auths": {"registry.corp:5000": {"auth": "',
         g.enc(f"{g.user()}:{g.pw()}"),
         '"}}}: trailing comma',
     )
@@ -1264,14 +1272,14 @@ def _code_hosts(g: _Gen, add: _Box) -> None:
     add(
         "pip",
         "url-userinfo",
-        "Looking in indexes: https://pypi.org/simple, https://deploy:",
+        "Looking in indexes: https://pypi.corp.example/simple, https://deploy:",
         g.pwenc(),
         "@nexus.corp.example/repository/pypi/simple",
     )
     add(
         "pypi",
         "twine",
-        "INFO     Response from https://upload.pypi.org/legacy/: 403\nINFO     password: ",
+        "INFO     Response from https://upload.corp.example/legacy/: 403\nINFO     password: ",
         "pypi-AgEIcHlwaS5vcmc" + g.u64(150),
     )
     add(
@@ -1990,12 +1998,12 @@ def _h_models(g: _Gen) -> list[tuple[str, str]]:
         ("hf-keyerror", "  token = os.environ['HF_TOKEN']\nKeyError: 'HF_TOKEN'"),
         (
             "hf-token-path",
-            "The token has been saved to /root/.cache/huggingface/token; HF_TOKEN_PATH=/root/.cache/huggingface/token",
+            "The token has been saved to /home/ada/.cache/huggingface/token; HF_TOKEN_PATH=/home/ada/.cache/huggingface/token",
         ),
         (
             "hf-token-name",
             "Token is valid (permission: fineGrained). The token `cluster-read` has been saved to "
-            "/root/.cache/huggingface/stored_tokens",
+            "/home/ada/.cache/huggingface/stored_tokens",
         ),
         ("hf-blob", f"Downloading shard to /hf/hub/models--meta/blobs/{g.hx(64)}.incomplete"),
         (
@@ -2015,7 +2023,7 @@ def _h_models(g: _Gen) -> list[tuple[str, str]]:
             f"Loading cached processed dataset at /data/cache-{g.hx(16)}.arrow (fingerprint={g.hx(16)})",
         ),
         ("inductor-key", f"torch._inductor.codecache: fx graph cache miss for key f{g.s(B32L, 51)}"),
-        ("triton-cache", f"triton: compile cached at /root/.triton/cache/{g.s(B32, 52)}/matmul_kernel.cubin"),
+        ("triton-cache", f"triton: compile cached at /home/ada/.triton/cache/{g.s(B32, 52)}/matmul_kernel.cubin"),
         ("autotune-key", f"Autotuning kernel fwd with key (64, 128, 'torch.bfloat16') finished after {g.n(1, 30)}.52s"),
         (
             "wandb-user",
@@ -2107,7 +2115,7 @@ def _h_nodes(g: _Gen) -> list[tuple[str, str]]:
         (
             "kern-audit",
             f'audit: type=1400 audit({g.dg(10)}.123:{g.dg(4)}): apparmor="DENIED" '
-            'name="/root/.ssh/id_rsa" '
+            'name="/home/ada/.ssh/id_rsa" '
             'requested_mask="r" key=(null)',
         ),
         ("kern-tipc", "tipc: Enabled bearer <eth:ib0>, priority 10"),
@@ -2183,9 +2191,9 @@ def _h_nodes(g: _Gen) -> list[tuple[str, str]]:
             f"authorized_keys: adding ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{g.s(B64, 43)} {g.user()}@login1",
         ),
         ("ssh-alg", "userauth_pubkey: key type ssh-rsa not in PubkeyAcceptedAlgorithms [preauth]"),
-        ("ssh-perm", "Permissions 0644 for '/root/.ssh/id_rsa' are too open. This private key will be ignored."),
+        ("ssh-perm", "Permissions 0644 for '/home/ada/.ssh/id_rsa' are too open. This private key will be ignored."),
         ("ssh-method", f"{g.user()}@{g.host()}: Permission denied (publickey,password,keyboard-interactive)."),
-        ("ssh-libcrypto", 'Load key "/root/.ssh/id_rsa": error in libcrypto: bad passphrase'),
+        ("ssh-libcrypto", 'Load key "/home/ada/.ssh/id_rsa": error in libcrypto: bad passphrase'),
         (
             "sudo",
             f"{g.sysl()} sudo: {g.user()} : 3 incorrect password attempts ; TTY=pts/1 ; PWD=/home ; USER=root ; "
@@ -2339,13 +2347,16 @@ def _h_orch(g: _Gen) -> list[tuple[str, str]]:
             'anonymous token: unexpected status: 401 Unauthorized"',
         ),
         ("containerd-digest", f'level=info msg="ImageCreate event name:\\"sha256:{g.hx(64)}\\""'),
-        ("docker-tokenurl", 'failed to fetch oauth token: Post "https://auth.docker.io/token": dial tcp: i/o timeout'),
+        (
+            "docker-tokenurl",
+            'failed to fetch oauth token: Post "https://auth.corp.example/token": dial tcp: i/o timeout',
+        ),
         (
             "docker-scope",
-            "GET https://auth.docker.io/token?scope=repository%3Alibrary%2Fpython%3Apull"
-            "&service=registry.docker.io 429",
+            "GET https://auth.corp.example/token?scope=repository%3Alibrary%2Fpython%3Apull"
+            "&service=registry.corp.example 429",
         ),
-        ("docker-warn", "WARNING! Your password will be stored unencrypted in /root/.docker/config.json."),
+        ("docker-warn", "WARNING! Your password will be stored unencrypted in /home/ada/.docker/config.json."),
         ("docker-layer", f"{g.hx(12)}: Pull complete\n{g.hx(12)}: Verifying Checksum"),
         (
             "docker-secretmount",
@@ -2548,7 +2559,7 @@ def _h_data(g: _Gen) -> list[tuple[str, str]]:
         ("weka-auth", "weka: error: Authentication failed: token expired, run `weka user login`"),
         (
             "weka-join",
-            f"weka-agent: container {g.uuid()} joined cluster {g.uuid()} auth-token-path=/root/.weka/auth-token.json",
+            f"weka-agent: container {g.uuid()} joined cluster {g.uuid()} auth-token-path=/home/ada/.weka/auth-token.json",
         ),
         (
             "s3-key",
@@ -2647,7 +2658,10 @@ def _h_code(g: _Gen) -> list[tuple[str, str]]:
             f"THESE PACKAGES DO NOT MATCH THE HASHES: Expected sha256 {g.hx(64)}\n             Got        {g.hx(64)}",
         ),
         ("pip-req", f"torch==2.4.0 --hash=sha256:{g.hx(64)}"),
-        ("pip-index", "Looking in indexes: https://pypi.org/simple, https://deploy:****@nexus.corp.example/simple"),
+        (
+            "pip-index",
+            "Looking in indexes: https://pypi.corp.example/simple, https://deploy:****@nexus.corp.example/simple",
+        ),
         ("pip-keyring", "WARNING: Keyring is skipped due to an exception: Failed to unlock the collection!"),
         (
             "pip-pkg",

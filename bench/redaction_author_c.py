@@ -705,7 +705,7 @@ def secrets(rng: Random) -> list[Shape]:
     add("url-git-hf", "Cloning https://user:", g.hf(), "@huggingface.co/acme/private-model to /scratch/m")
     add(
         "url-pip-index",
-        "Looking in indexes: https://pypi.org/simple, https://ci:",
+        "Looking in indexes: https://pypi.corp.example/simple, https://ci:",
         g.an(20),
         "@artifactory.corp.example/api/pypi/pypi/simple",
     )
@@ -1203,7 +1203,7 @@ def secrets(rng: Random) -> list[Shape]:
     add("txt-jenkins", "Please use the following password to proceed to installation:\n\n", g.hex(32), "\n\n")
     add("txt-minio-banner", "API: http://10.0.0.5:9000\nRootUser: admin\nRootPass: ", g.pw())
     add("txt-bmc-sol", f"{g.node()} login: root\nPassword: ", g.weak())
-    add("txt-using-token", f"{g.ts()} [DEBUG] hub: using token ", g.hf(), " from /root/.cache/huggingface/token")
+    add("txt-using-token", f"{g.ts()} [DEBUG] hub: using token ", g.hf(), " from /home/ada/.cache/huggingface/token")
     add("txt-slack-bot", f"{g.ts()} notifier starting with bot token ", g.xoxb())
     add("txt-gitlab-runner", "Registering runner... token=", "gl" + "rt-" + g.url(20), " succeeded")
     add(
@@ -1213,7 +1213,7 @@ def secrets(rng: Random) -> list[Shape]:
         " registry.corp.example",
     )
     add("txt-pypi", "twine upload: ERROR HTTPError 403 with password ", g.pypi())
-    add("txt-npm", "//registry.npmjs.org/:_authToken=", g.npm())
+    add("txt-npm", "//npm.corp.example/:_authToken=", g.npm())
     add("txt-groq", "GroqClient key ", "gs" + "k_" + g.an(52), " rate limited")
     add("txt-docker-pat", "Login with access token ", "dckr" + "_pat_" + g.url(27), " failed: unauthorized")
     add("txt-databricks", "MLFLOW: databricks host=https://adb-1.azuredatabricks.net token=", "da" + "pi" + g.hex(32))
@@ -1431,7 +1431,7 @@ def harmless(rng: Random) -> list[tuple[str, str]]:
     add("abs-gcpsm", f"name=projects/{g.num(12)}/secrets/hf-token/versions/3 state=ENABLED")
     add("abs-azkv", "https://acme-kv.vault.azure.net/secrets/wandb-api-key/" + g.hex(32))
     add("abs-mask-short", "Incorrect API key provided: sk-pr***************************************9fQA.")
-    add("abs-wandb-mask", "wandb: Appending key for api.wandb.ai to your netrc file: /root/.netrc")
+    add("abs-wandb-mask", "wandb: Appending key for api.wandb.ai to your netrc file: /home/ada/.netrc")
     add("abs-url-nopass", "fatal: could not read Password for 'https://ci-bot@github.com': terminal prompts disabled")
     add("abs-git-ssh", "origin\tgit@github.com:acme/megatron.git (fetch)")
     add("abs-redis-noauth", "+ redis-cli -h redis -a '' ping\nNOAUTH Authentication required.")
@@ -1457,7 +1457,7 @@ def harmless(rng: Random) -> list[tuple[str, str]]:
         "google.auth.exceptions.RefreshError: ('invalid_grant: Token has been expired or revoked.')",
         "huggingface_hub.errors.GatedRepoError: 401 Client Error. Access to model meta-llama/Llama-3.1-70B is "
         "restricted.",
-        "Token is valid (permission: read).\nYour token has been saved to /root/.cache/huggingface/token\nLogin "
+        "Token is valid (permission: read).\nYour token has been saved to /home/ada/.cache/huggingface/token\nLogin "
         "successful",
         "Note: Environment variable`HF_TOKEN` is set and is the current active token independently from the stored "
         "one.",
@@ -1498,7 +1498,7 @@ def harmless(rng: Random) -> list[tuple[str, str]]:
         "[INFO]  expiration: revoked lease: lease_id=auth/kubernetes/login/h1",
         "Unseal Key (will be hidden): ",
         "[W ServerApp] Couldn't authenticate WebSocket connection; token authentication is enabled",
-        "[I ServerApp] Generating new cookie secret, writing to /root/.local/share/jupyter/runtime/"
+        "[I ServerApp] Generating new cookie secret, writing to /home/ada/.local/share/jupyter/runtime/"
         "jupyter_cookie_secret",
         "WARNING: All config is being ignored because the password is set in both jupyter_server_config.json and token",
         'grafana: level=warn msg="Failed to get session cookie" error="token needs to be rotated"',
@@ -1687,18 +1687,18 @@ def harmless(rng: Random) -> list[tuple[str, str]]:
     add("id-pip-hash", f"    --hash=sha256:{g.hex(64)} \\\n    --hash=sha256:{g.hex(64)}")
     add(
         "id-pip-url",
-        f"Downloading https://files.pythonhosted.org/packages/{g.hex(2)}/{g.hex(2)}/{g.hex(60)}/torch-2.4.0.whl",
+        f"Downloading https://files.corp.example/packages/{g.hex(2)}/{g.hex(2)}/{g.hex(60)}/torch-2.4.0.whl",
     )
     add(
         "id-pip-hash-err",
         f"THESE PACKAGES DO NOT MATCH THE HASHES: Expected sha256 {g.hex(64)}\n         Got        {g.hex(64)}",
     )
-    add("id-triton-cache", f"/root/.triton/cache/{g.s(UP + '234567', 52)}/fused_kernel.cubin")
+    add("id-triton-cache", f"/home/ada/.triton/cache/{g.s(UP + '234567', 52)}/fused_kernel.cubin")
     add("id-inductor", f"torch._inductor.codecache: fx graph cache miss for key f{g.s(LOW + '234567', 51)}")
     add("id-inductor-key", f"FXGraphCache hit key={g.s(LOW + '234567', 52)} cache_state=hit")
     add(
         "id-vllm-compile",
-        f"Using cache directory: /root/.cache/vllm/torch_compile_cache/{g.hex(10)}/rank_0_0 for compile",
+        f"Using cache directory: /home/ada/.cache/vllm/torch_compile_cache/{g.hex(10)}/rank_0_0 for compile",
     )
     add("id-prefix-hash", f"prefix caching block_hash={g.num(19)} hash_algo=sha256 hash_value={g.hex(64)}")
     add("id-pyhash", "PYTHONHASHSEED=0 random_seed=1234 data_hash=" + g.hex(32))
@@ -1802,7 +1802,7 @@ def harmless(rng: Random) -> list[tuple[str, str]]:
     add("id-pwd-env", "PWD=/workspace/pretrain OLDPWD=/root SHLVL=2 _=/usr/bin/env")
     add(
         "id-authsock",
-        f"SSH_AUTH_SOCK=/tmp/ssh-{g.an(10)}/agent.{g.pid()} XDG_SESSION_ID={g.num(3)} XAUTHORITY=/root/.Xauth",
+        f"SSH_AUTH_SOCK=/tmp/ssh-{g.an(10)}/agent.{g.pid()} XDG_SESSION_ID={g.num(3)} XAUTHORITY=/home/ada/.Xauth",
     )
     add("id-krb-cc", f"KRB5CCNAME=FILE:/tmp/krb5cc_1001_{g.an(6)} Default principal: alice@CORP.EXAMPLE")
     add(
@@ -1927,7 +1927,7 @@ def harmless(rng: Random) -> list[tuple[str, str]]:
     add("id-pass-fail", "dcgmi diag -r 3: Memory: Pass  PCIe: Pass  Diagnostic: Pass  token bucket test: PASS=8 FAIL=0")
     add("id-pass-ncclt", "# Out of bounds values : 0 OK  pass: 100  secret sauce: none  busbw: 389.12")
     add("id-bypass", "compass=north passthrough=on iommu=pt pass=2 passes: 12 password-less sudo enabled")
-    add("id-tokenpath", "HF_TOKEN_PATH=/root/.cache/huggingface/token WANDB_API_KEY_FILE=/run/secrets/wandb")
+    add("id-tokenpath", "HF_TOKEN_PATH=/home/ada/.cache/huggingface/token WANDB_API_KEY_FILE=/run/secrets/wandb")
     add("id-secret-dir", "stat /var/run/secrets/kubernetes.io/serviceaccount/token: no such file or directory")
     add(
         "id-cert-paths",
