@@ -84,7 +84,7 @@ def _bounded(pattern: AnyStr, bounds: Bounds) -> Any:
     text = pattern if isinstance(pattern, str) else pattern.decode("latin-1")
     if not _BACK_REFERENCE.search(text):
         _begin_at_run_starts(tree)
-    if bounds.repeat < bounds.text:
+    if bounds.repeat < bounds.text and ("*" in text or "+" in text or ",}" in text):
         _limit_repeats(tree, bounds.repeat)
     return tree
 
