@@ -1998,7 +1998,7 @@ def _h_models(g: _Gen) -> list[tuple[str, str]]:
         ("hf-keyerror", "  token = os.environ['HF_TOKEN']\nKeyError: 'HF_TOKEN'"),
         (
             "hf-token-path",
-            "The token has been saved to /home/ada/.cache/huggingface/token; HF_TOKEN_PATH=/home/ada/.cache/huggingface/token",
+            "The token has been saved to /home/ada/.cache/huggingface/token; HF_TOKEN_PATH=/home/ada/.cache/token",
         ),
         (
             "hf-token-name",
@@ -2559,7 +2559,7 @@ def _h_data(g: _Gen) -> list[tuple[str, str]]:
         ("weka-auth", "weka: error: Authentication failed: token expired, run `weka user login`"),
         (
             "weka-join",
-            f"weka-agent: container {g.uuid()} joined cluster {g.uuid()} auth-token-path=/home/ada/.weka/auth-token.json",
+            f"weka-agent: container {g.uuid()} joined cluster {g.uuid()} auth-token-path=/home/ada/w/auth-token.json",
         ),
         (
             "s3-key",
