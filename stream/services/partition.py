@@ -92,9 +92,10 @@ class PartitionCorrelator:
             return []
         self._state.offset = offset
         if isinstance(message, ProgressTick):
+            watermark_ns = self._watermark_at(message)
             if not message.lagging:
                 self._note_end()
-            changed = self.engine.advance(self._watermark_at(message))
+            changed = self.engine.advance(watermark_ns)
             self._opened += self._state.open_incidents.update(changed)
             return changed
         for part in message.parts if isinstance(message, ScanMessage) else ():

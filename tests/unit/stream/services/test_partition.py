@@ -251,6 +251,15 @@ def test_after_lost_state_incidents_are_confirmed_once_event_time_has_passed_all
     assert not partition.can_confirm
 
 
+def test_the_newest_line_waits_for_late_ones_before_incidents_are_confirmed() -> None:
+    partition = correlator()
+    partition.lose_state(confirms_from=0)
+    processed(partition, FOUND_0, tick((2, 0)))
+    assert not partition.can_confirm
+    processed(partition, tick((2, 0), elapsed_s=1))
+    assert partition.can_confirm
+
+
 def test_a_restart_before_incidents_were_confirmed_confirms_them() -> None:
     partition = correlator()
     partition.lose_state(confirms_from=0)
