@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.attack.arena import Arena, Attack, Follower, append, must, off_bus, until
 from tests.support.receiver import Receiver
@@ -77,79 +78,90 @@ class Clock:
             file.write(self._step_s.to_bytes(8, "little", signed=True))
 
 
+class _Site(NamedTuple):
+    """A failure on a node, a run that follows its log by a clock of its own, and the target of that run."""
+
+    arena: Arena
+    clock: Clock
+    node: str
+    receiver: Receiver
+    run: Follower
+
+    def add_failure(self) -> str:
+        """A failure now, by the clock of the run, on another node."""
+        append(self.arena.logs / "kern.log", off_bus(node := self.arena.node(), self.clock.now_s))
+        return node
+
+    def must_notify(self, node: str, within_s: float = SENT_WITHIN_S) -> None:
+        """The target gets the message about this node, each message once."""
+        _must_get(self.receiver, node, self.run, within_s)
+
+    def must_go_on(self) -> None:
+        """A later failure is found, and its message sent."""
+        self.run.must_find(node := self.add_failure())
+        self.must_notify(node)
+        self.run.must_be_calm()
+
+
+@contextmanager
+def _site(arena: Arena, status: int = 503, headers: dict[str, str] | None = None) -> Iterator[_Site]:
+    """The target answers with this at first."""
+    clock = Clock(arena.folder)
+    append(arena.logs / "kern.log", off_bus(node := arena.node()))
+    with Receiver().listening() as receiver:
+        receiver.status, receiver.headers = status, headers or {}
+        env = {**clock.env, "EPICENTER_WEBHOOK_URL": receiver.url}
+        yield _Site(arena, clock, node, receiver, Follower(arena.folder / "run", arena.logs, env=env))
+
+
 def _steps_while_target_fails(by_days: int) -> Attack:
     def attack(arena: Arena) -> None:
-        clock, log, node = Clock(arena.folder), arena.logs / "kern.log", arena.node()
-        append(log, off_bus(node))
-        with Receiver().listening() as receiver:
-            receiver.status = 503
-            run = Follower(arena.folder / "run", arena.logs, env={**clock.env, "EPICENTER_WEBHOOK_URL": receiver.url})
-            with run.running():
-                until(lambda: len(receiver.requests) >= FAILURES, 60, f"{FAILURES} attempts")
-                clock.step(by_days * DAY_S)
-                until(lambda: len(receiver.requests) > FAILURES, SENT_WITHIN_S, "another attempt after the step",
-                      run.end_of_output)  # fmt: skip
-                receiver.status = 200
-                _must_get(receiver, node, run)
-                append(log, off_bus(later := arena.node(), clock.now_s))
-                run.must_find(later)
-                _must_get(receiver, later, run)
-                run.must_be_calm()
+        with _site(arena) as site, site.run.running():
+            requests = site.receiver.requests
+            until(lambda: len(requests) >= FAILURES, 60, f"{FAILURES} attempts")
+            site.clock.step(by_days * DAY_S)
+            until(lambda: len(requests) > FAILURES, SENT_WITHIN_S, "another attempt after the step",
+                  site.run.end_of_output)  # fmt: skip
+            site.receiver.status = 200
+            site.must_notify(site.node)
+            site.must_go_on()
 
     return attack
 
 
 def _steps_while_killed(by_days: int) -> Attack:
     def attack(arena: Arena) -> None:
-        clock, log, node = Clock(arena.folder), arena.logs / "kern.log", arena.node()
-        append(log, off_bus(node))
-        with Receiver().listening() as receiver:
-            receiver.status = 503
-            run = Follower(arena.folder / "run", arena.logs, env={**clock.env, "EPICENTER_WEBHOOK_URL": receiver.url})
-            with run.running():
-                until(lambda: len(receiver.requests) >= FAILURES, 60, f"{FAILURES} attempts")
-            clock.step(by_days * DAY_S)
-            receiver.status = 200
-            with run.running():
-                _must_get(receiver, node, run)
-                append(log, off_bus(later := arena.node(), clock.now_s))
-                _must_get(receiver, later, run)
-                run.must_be_calm()
+        with _site(arena) as site:
+            with site.run.running():
+                until(lambda: len(site.receiver.requests) >= FAILURES, 60, f"{FAILURES} attempts")
+            site.clock.step(by_days * DAY_S)
+            site.receiver.status = 200
+            with site.run.running():
+                site.must_notify(site.node)
+                site.must_go_on()
 
     return attack
 
 
 def retry_after_in_real_seconds(arena: Arena) -> None:
     """A target asks for 5 s, then the clock steps back by a day."""
-    clock, log, node = Clock(arena.folder), arena.logs / "kern.log", arena.node()
-    append(log, off_bus(node))
-    with Receiver().listening() as receiver:
-        receiver.status, receiver.headers = 429, {"Retry-After": "5"}
-        run = Follower(arena.folder / "run", arena.logs, env={**clock.env, "EPICENTER_WEBHOOK_URL": receiver.url})
-        with run.running():
-            until(lambda: receiver.requests, 60, "an attempt")
-            clock.step(-DAY_S)
-            receiver.status = 200
-            _must_get(receiver, node, run, within_s=30)
-            run.must_be_calm()
+    with _site(arena, 429, {"Retry-After": "5"}) as site, site.run.running():
+        until(lambda: site.receiver.requests, 60, "an attempt")
+        site.clock.step(-DAY_S)
+        site.receiver.status = 200
+        site.must_notify(site.node, within_s=30)
+        site.run.must_be_calm()
 
 
 def steps_often(arena: Arena) -> None:
     """The clock steps to and fro by days between failures; each one is found, and sent."""
-    clock, log = Clock(arena.folder), arena.logs / "kern.log"
-    append(log, off_bus(arena.node()))
-    with Receiver().listening() as receiver:
-        run = Follower(arena.folder / "run", arena.logs, env={**clock.env, "EPICENTER_WEBHOOK_URL": receiver.url})
-        with run.running():
-            for _ in range(4):
-                clock.step(arena.draw.choice((-4, -1, 1, 4)) * DAY_S)
-                append(log, off_bus(node := arena.node(), clock.now_s))
-                run.must_find(node)
-                _must_get(receiver, node, run)
-            run.must_be_calm()
+    with _site(arena, 200) as site, site.run.running():
+        for _ in range(4):
+            site.clock.step(arena.draw.choice((-4, -1, 1, 4)) * DAY_S)
+            site.must_go_on()
 
 
-def _must_get(receiver: Receiver, node: str, run: Follower, within_s: float = SENT_WITHIN_S) -> None:
+def _must_get(receiver: Receiver, node: str, run: Follower, within_s: float) -> None:
     def is_there() -> bool:
         return any(node in str(body["incident"]) and body["notification_id"] in receiver.accepted
                    for _, body in receiver.requests)  # fmt: skip

@@ -139,7 +139,7 @@ def run_embedded(
     from epicenter.stream.rule_tools.trial import proven
 
     rules = proven(settings.rule_packs, settings.topology)
-    state = None if once else StateFile(settings, paths, print_message)
+    state = None if once or "-" in paths else StateFile(settings, paths, print_message)
     sources = Sources(paths, hostname(), not once, stated, state.positions if state else {})
     if not (once or sources.all()):
         print_message(f"no log in {', '.join(paths)} yet: waiting for one")

@@ -105,7 +105,7 @@ class QueuedWrites:
         except (TransientError, TimeoutError) as error:
             lost = _in_words(self._queue.counts() + self.given_up)
             raise TransientError(
-                f"{self.fault}; not stored: {lost}; read these logs again once it is mended"
+                f"{self.fault}; not stored: {lost}; the next run on these logs reads their lines again"
             ) from error
 
     async def _retry(self) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from cramjam import DecompressionError, zstd
 
 from epicenter.ingest.collect.positions import SourcePosition
+from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.dsn import address_of
 from epicenter.stream.local.pipeline import PipelineState
 from epicenter.stream.process.snapshot_interval import snapshot_interval_s
@@ -38,7 +39,7 @@ class StateFile:
     def __init__(self, settings: Settings, paths: Sequence[str], report: Callable[[str], None]):
         self._file = settings.data_dir / FILE
         self._about = [address_of(settings.store_dsn), *sorted(os.path.realpath(path) for path in paths)]
-        self._every_s = settings.snapshot_every_ns / 1e9
+        self._every_s = settings.snapshot_every_ns / NS_PER_S
         self._report = report
         self._fault = ""
         self._saved_s = monotonic()

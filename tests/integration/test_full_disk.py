@@ -132,7 +132,7 @@ def test_run_stopped_while_the_disk_is_full_reports_what_is_not_stored(tmp_path:
         eventually(lambda: "on n2" in str(run.receiver.titles), PATIENCE_S, "the failure on n2")
         assert run.stop() == 69
         errors = run.errors.read_text()
-    assert re.search(f"{FULL}; not stored: .* incidents, .* matches, .*; read these logs again", errors)
+    assert re.search(f"{FULL}; not stored: .* incidents, .* matches, .*; the next run on these logs", errors)
     assert "Traceback" not in errors
 
 
