@@ -79,7 +79,7 @@ class Clock:
 
 
 class _Site(NamedTuple):
-    """A failure on a node, a run that follows its log by a clock of its own, and the target of that run."""
+    """A failure on a node, a run that follows its log by a separate clock, and the target of that run."""
 
     arena: Arena
     clock: Clock
