@@ -22,7 +22,7 @@ from epicenter.ingest.collect.listing import files_in, log_files
 from epicenter.ingest.collect.open_files import OpenFiles
 from epicenter.ingest.collect.pipe import PipeSource
 from epicenter.ingest.collect.positions import FilePosition, JournalPosition, KmsgPosition, SourcePosition
-from epicenter.ingest.collect.rotation import is_packed, unrotated
+from epicenter.ingest.collect.rotation import inode_of, is_packed, unrotated
 from epicenter.ingest.collect.source_faults import FaultChange, SourceFault, SourceFaults, fault_text
 from epicenter.ingest.collect.turns import Due, Turns
 from epicenter.ingest.provenance.log_file import check_is_log, read_fault, utf8_text
@@ -75,8 +75,8 @@ class Sources:
 
     `host` is this machine if its files are local. Without it they are a recording from anywhere: when a line was
     written is not when it is read. `stated` is whose lines they are, as the user says, `starts` up to where followed
-    files were read before. A followed source that can't be
-    read ends nothing: it is one of `failing`, and tried again.
+    sources were read before. A followed source that can't be read ends nothing: it is one of `failing`, and tried
+    again.
 
     Raises:
         InputError: nothing can be read; or, if sources are followed, one of the paths does not exist or is no log.
@@ -344,7 +344,7 @@ class Sources:
             if not (self._follow or KmsgSource.is_readable()):
                 raise InputError(f"{file}: can't be read: run as a user who may read it")
             return self._kmsg()
-        start = self._start_of(self._name(file), FilePosition)
+        start = self._start_of(self._name(file), FilePosition) or self._start_before_rotation(file)
         return FileSource(file, self._host, self._follow, folder, self._stated, self._open_files, start)
 
     def _machine_log(self) -> Source:
@@ -359,6 +359,14 @@ class Sources:
 
     def _kmsg(self) -> KmsgSource:
         return KmsgSource(self._host, self._follow, start=self._start_of(str(DEVICE), KmsgPosition))
+
+    def _start_before_rotation(self, file: Path) -> FilePosition | None:
+        """Up to where the file was read under the name that it had before it was rotated."""
+        name = self._name(unrotated(file))
+        start = self._starts.get(name)
+        if isinstance(start, FilePosition) and start.inode == inode_of(file):
+            return self._start_of(name, FilePosition)
+        return None
 
     def _start_of(self, name: str, kind: type[Start]) -> Start | None:
         """Up to where the source of this name was read before; None if that is not known."""

@@ -540,3 +540,16 @@ def test_a_name_that_is_no_utf_8_is_escaped_wherever_it_is_shown(tmp_path: Path)
         assert text.encode()
     assert sources.positions(lambda _: None) == {source.name: source.position(None)}
     sources.close()
+
+
+def test_a_restart_between_a_rename_and_the_new_file_continues_in_the_renamed_one(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"one\ntwo\n")
+    first = Sources([str(tmp_path)], "n1", follow=True)
+    first.all()[0].read(START_NS)
+    starts = first.positions(lambda _: None)
+    assert starts
+    append(log, b"three\n")
+    log.rename(tmp_path / "a.log.1")
+    second = Sources([str(tmp_path)], "n1", follow=True, starts=starts)
+    assert [lines(source.read(START_NS)) for source in second.all()] == [[(3, b"three")]]

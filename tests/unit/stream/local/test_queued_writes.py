@@ -105,7 +105,7 @@ async def test_a_long_queue_is_written_in_pieces(store: FakeStore) -> None:
 async def test_the_end_reports_what_is_not_stored(store: FakeStore) -> None:
     writes, _ = writes_to(store)
     await writes.write(matches=["m1"], incidents=["i1", "i2"])
-    with pytest.raises(TransientError, match="the disk is full; not stored: 2 incidents, 1 matches; the next run on these logs"):
+    with pytest.raises(TransientError, match="the disk is full; not stored: 2 incidents, 1 matches; the next run"):
         await writes.finish()
 
 
