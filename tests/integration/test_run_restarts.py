@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import Popen
 
+import msgspec
 import pytest
+from cramjam import zstd
 
+from epicenter.ingest.collect.positions import FilePosition
 from epicenter.rules.model.incident import Resolution
-from epicenter.stream.local.saved_state import FILE
+from epicenter.stream.local.saved_state import FILE, SavedState
 from tests.integration.test_embedded import append, documents, fetched, started
 from tests.support.receiver import Receiver
 from tests.support.waiting import COMPILE_S, eventually
@@ -45,6 +48,13 @@ class Site:
         """`epicenter run` on the log, in the background, with the address of its page."""
         return started(self.logs, "--data-dir", self.data, "--config", self.config)
 
+    def saved_lines(self) -> int:
+        """How many lines were read when the state was saved."""
+        if not (self.data / FILE).exists():
+            return 0
+        state = msgspec.msgpack.decode(bytes(zstd.decompress((self.data / FILE).read_bytes())), type=SavedState)
+        return sum(position.lines for position in state.positions.values() if isinstance(position, FilePosition))
+
     def wait_for_kinds(self, *kinds: str) -> None:
         """Wait until the webhook got exactly these."""
         eventually(lambda: [kind for kind, _ in self.receiver.titles] == list(kinds), COMPILE_S, f"{kinds}")
@@ -60,7 +70,7 @@ def test_an_incident_of_a_log_that_was_rotated_away_ends_as_without_the_restart(
     site.write(0, "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus.")
     with site.run() as (process, _):
         site.wait_for_kinds("opened")
-        eventually((site.data / FILE).exists, COMPILE_S, "the state")
+        eventually(lambda: site.saved_lines() == 1, COMPILE_S, "the state after the line")
         process.kill()
     site.write(0.1, "usb 1-1: new device")
     site.rotate()
