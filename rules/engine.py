@@ -520,7 +520,8 @@ class Engine:
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
         reports_within = self._state.liveness.reports_within_ns
-        self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, reports_within))
+        lifecycle, watermark_ns = self._state.lifecycle, self._state.watermark_ns
+        self._mark_changed(lifecycle.on_signal(signal, self._relations, reports_within, watermark_ns))
         joined = self._state.lifecycle.correlator.joined
         if unnamed := [of for of in joined if of.signal.failure_class == UNNAMED]:
             self._record_unusual(unnamed[0].incident_id, {of.signal.fields.get(TEMPLATE_FIELD, "") for of in unnamed})

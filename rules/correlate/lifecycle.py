@@ -10,6 +10,7 @@ import msgspec
 
 from epicenter.rules.cause.exceptions import is_caught, is_uncaught
 from epicenter.rules.cause.ranking import Relations
+from epicenter.rules.cause.survival import is_survived
 from epicenter.rules.correlate.attempts import Attempt, Attempts
 from epicenter.rules.correlate.correlator import Correlator
 from epicenter.rules.correlate.keys import JOB
@@ -65,12 +66,21 @@ class Lifecycle(msgspec.Struct):
     attempts: Attempts = msgspec.field(default_factory=Attempts)
     timers: list[tuple[int, str]] = []
 
-    def on_signal(self, signal: Signal, relations: Relations, reports_within: ReportsWithin) -> list[IncidentState]:
-        """Add a signal to its incident; return the incidents that changed."""
+    def on_signal(
+        self, signal: Signal, relations: Relations, reports_within: ReportsWithin, watermark_ns: int = 0
+    ) -> list[IncidentState]:
+        """Add a signal to its incident; return the incidents that changed.
+
+        What comes later than the watermark allows may be of a clock that is wrong, so it counts as just found. If its
+        jobs have trained on since, it is as old as it says.
+        """
         changed = self.correlator.on_signal(signal, relations)
         for incident in changed:
-            if incident.status == "open" and not incident.has_timer:
-                self._set_timer(incident, reports_within)
+            if incident.status == "open":
+                if watermark_ns > incident.last_seen_ns and not is_survived(signal, incident.trained.values()):
+                    incident.found_ns = watermark_ns
+                if not incident.has_timer:
+                    self._set_timer(incident, reports_within)
         return changed
 
     def on_step(
@@ -135,7 +145,7 @@ class Lifecycle(msgspec.Struct):
         if incident.pending_until_ns and _has_outlasted(incident, due_ns, next_expected):
             self.correlator.forget(incident)
             return []
-        over_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
+        over_ns = incident.quiet_since_ns + RESOLVE_AFTER_NS
         if over_ns <= due_ns:
             why = f"quiet for {RESOLVE_AFTER_NS // NS_PER_S // 60} minutes"
             self._resolve(incident, due_ns, Resolution.QUIET, why, attempt_of)
@@ -161,10 +171,11 @@ class Lifecycle(msgspec.Struct):
 
     def _set_timer(self, incident: IncidentState, reports_within: ReportsWithin) -> None:
         incident.has_timer = True
-        due_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
+        due_ns = incident.quiet_since_ns + RESOLVE_AFTER_NS
         if incident.pending_until_ns:
             waits_ns = (reports_within(incident.cluster, job, STEPS_TO_SURVIVE) for job in incident.jobs)
-            incident.pending_until_ns += min(MAX_HOLD_NS, max(waits_ns, default=0))
+            late_ns = incident.quiet_since_ns - incident.last_seen_ns
+            incident.pending_until_ns += late_ns + min(MAX_HOLD_NS, max(waits_ns, default=0))
             due_ns = incident.pending_until_ns
         heappush(self.timers, (due_ns, incident.incident_id))
 

@@ -97,8 +97,9 @@ class IncidentState(msgspec.Struct):
     that peer; `node_by_address` has the addresses that they call their own. `at_onset` is the progress of each job
     when the incident first included it, and `skews_ns` how far its nodes' clocks were ahead by then, where that is
     known. `nodes_by_rule` are all nodes where a rule matched, of signals that are only counted too. `trained` is from
-    when until when each job trained, as of its newest failure here. `unusual` is how unusual the messages of kept
-    signals are that no rule names, by the signals' ids.
+    when until when each job trained, as of its newest failure here. `found_ns` is the watermark at which its newest
+    late line was found, 0 if none was late. `unusual` is how unusual the messages of kept signals are that no rule
+    names, by the signals' ids.
     """
 
     incident_id: str
@@ -114,6 +115,7 @@ class IncidentState(msgspec.Struct):
     is_restarted: bool = False
     resolved_ns: int = 0
     resolved_by: Resolution = Resolution.NONE
+    found_ns: int = 0
     earlier: list[Attempt] = []
     at_onset: dict[str, AtOnset] = {}
     skews_ns: dict[str, int] = {}
@@ -161,6 +163,11 @@ class IncidentState(msgspec.Struct):
         self.collectives.add(signal)
         return True
 
+    @property
+    def quiet_since_ns(self) -> int:
+        """When its newest line was written, or found if it came late."""
+        return max(self.last_seen_ns, self.found_ns)
+
     def absorb(self, other: IncidentState) -> None:
         """Add everything from another incident."""
         self.keys |= other.keys
@@ -177,6 +184,7 @@ class IncidentState(msgspec.Struct):
         self.opened_ns = min(self.opened_ns, other.opened_ns)
         self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
+        self.found_ns = max(self.found_ns, other.found_ns)
         self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
         self.hurts |= other.hurts
         self.pending_until_ns = min(self.pending_until_ns, other.pending_until_ns)

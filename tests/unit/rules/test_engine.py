@@ -16,6 +16,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
 
+DAY_S = 86_400
 RESOLVE_AFTER_S = RESOLVE_AFTER_NS // NS_PER_S
 STALL_FLOOR_S = STALL_FLOOR_NS // NS_PER_S
 
@@ -277,6 +278,26 @@ def test_lines_after_an_incident_do_not_change_it() -> None:
     assert [of_a_now, of_b_now] == reported(100)
     assert [text.split()[0] for text in of_a_now.missing] == ["there", "only", "job", "a"]
     assert [text.split()[0] for text in of_b_now.missing] == ["there"]
+
+
+def test_a_failure_that_is_found_a_day_late_is_open_for_an_hour_from_then(engine: Engine) -> None:
+    engine.advance(at(DAY_S))
+    engine.add([an_xid(79, 10, "n1")])
+    (opened,) = engine.advance(at(DAY_S + 1))
+    assert (opened.status, opened.first_seen) == ("open", iso_from_ns(at(10)))
+    engine.advance(at(DAY_S + 2000))
+    engine.add([an_xid(79, 2000, "n1")])
+    assert [again.status for again in engine.advance(at(DAY_S + 2001))] == ["open"]
+    assert engine.advance(at(DAY_S + 2000 + RESOLVE_AFTER_S) - 1) == []
+    (resolved,) = engine.advance(at(DAY_S + 2000 + RESOLVE_AFTER_S))
+    assert resolved.status == "resolved"
+
+
+def test_what_is_found_late_and_was_survived_sends_no_notification(engine: Engine) -> None:
+    engine.add([], [alive(0, "A", "n1"), *steps(2000)])
+    engine.advance(at(9_990))
+    engine.add([a_match("nccl.remote_error", 100, "n1", "A")])
+    assert [found.status for found in engine.advance(at(9_991))] == ["resolved"]
 
 
 def test_a_match_of_a_removed_rule_is_counted(engine: Engine) -> None:
