@@ -59,9 +59,9 @@ def bundle_order(bundle: StepBundle, number: int = 0) -> Order:
 
 
 def count_before(bundle: StepBundle, order: tuple[Any, ...]) -> int:
-    """How many of its steps come before an input of this order, which may be a time alone."""
+    """How many of its steps come before an input of this order that is taken later; the order may be a time alone."""
     count, end = bundle.count_until(order[0]), len(bundle.ranks)
-    while count < end and bundle.times_ns[count] == order[0] and bundle_order(bundle, count) < order:
+    while count < end and bundle.times_ns[count] == order[0] and bundle_order(bundle, count) <= order:
         count += 1
     return count
 

@@ -229,6 +229,20 @@ def test_a_check_between_the_steps_of_a_bundle_sees_those_before_it_only() -> No
     assert in_parts.given == single.given
 
 
+def test_a_step_that_arrives_again_alone_leaves_the_later_ones_of_its_bundle_for_later() -> None:
+    single, in_parts = Core(OneByOne), Core(Engine)
+    steps = [Step(at(second), "default", "A", "n1", second, 0) for second in range(0, 300, 10)]
+    steps += [Step(at(s + rank), "default", "A", "n2", s, rank) for s in range(0, 300, 10) for rank in (1, 2)]
+    again = [step for step in steps if step.rank == 1]
+    step_bundles, others = bundled(steps)
+    in_parts.engine.add((), others, step_bundles=step_bundles)
+    single.engine.add((), steps)
+    for core in (single, in_parts):
+        core.engine.add((), again)
+        core.advance(at(281))
+    assert in_parts.given == single.given
+
+
 def test_hours_of_steps_on_a_node_that_another_job_left_give_the_same() -> None:
     single, in_parts = Core(OneByOne), Core(Engine)
     for hour in range(3):

@@ -45,7 +45,7 @@ def test_what_does_not_fit_stays_alone(other: Heartbeat) -> None:
 def test_a_bundle_is_cut_between_steps_of_the_same_time() -> None:
     bundle = StepBundle.of(RANKS)
     ordered = list(bundle.steps())
-    assert [count_before(bundle, heartbeat_order(step)) for step in ordered] == [0, 1, 2, 3]
+    assert [count_before(bundle, heartbeat_order(step)) for step in ordered] == [1, 2, 3, 4]
     assert [count_before(bundle, (at(second),)) for second in (1, 1.001, 1.0015, 2)] == [0, 1, 3, 4]
     assert list(bundle.since(1).steps()) == ordered[1:]
 
