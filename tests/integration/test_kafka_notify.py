@@ -189,7 +189,12 @@ def test_notifications_are_delivered_once_when_partitions_move_during_an_outage_
     names = {f"incident-{number}" for number in range(12)}
     with receiver.listening():
         cluster = make_cluster(receiver)
-        workers = [cluster.start_worker(), cluster.start_worker()]
+
+        def start_worker() -> Worker:
+            """One that correlates would end these incidents, since no line confirms them."""
+            return cluster.start_worker(SERVICES="store,notify")
+
+        workers = [start_worker(), start_worker()]
         revisions = [(name, msgspec.json.encode(msgspec.structs.replace(opened, incident_id=name))) for name in names]
         cluster.feed(revisions, f"{cluster.name}.incidents")
 
@@ -198,7 +203,7 @@ def test_notifications_are_delivered_once_when_partitions_move_during_an_outage_
 
         eventually(lambda: sum(pending(workers)) == len(names), 60, "everything waits")
         with workers[0].frozen():  # so that the others wait long between the revocation and the assignment
-            workers.append(cluster.start_worker())
+            workers.append(start_worker())
             eventually(lambda: sum(pending(workers[1:])) >= len(names), 60, "they took over")
         eventually(lambda: sum(pending(workers)) == len(names) and all(pending(workers)), 60, "each has its share")
         receiver.status = 200
