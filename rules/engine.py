@@ -294,7 +294,7 @@ class Engine:
                 return
             arrived = corrected(arrived, ahead_ns)
         if type(arrived) is Match:
-            self._on_match(arrived)
+            self._on_match(arrived, found_ns=self._state.watermark_ns if due_ns <= self._state.watermark_ns else 0)
         elif type(arrived) is RankPlacement:
             self._on_rank_placement(arrived)
         else:
@@ -401,7 +401,8 @@ class Engine:
         self._state.skew.forget(ended)
         self._detectors.forget_old(now_ns, ended)
 
-    def _on_match(self, match: Match) -> None:
+    def _on_match(self, match: Match, found_ns: int) -> None:
+        """`found_ns` is the watermark if the match came late, else 0."""
         if not self._is_known(match):
             self._state.counts.unknown += 1
             return
@@ -430,7 +431,7 @@ class Engine:
             liveness.record_root_cause(signal.cluster, correlator.jobs_of(signal), signal.event_time_ns)
         if self._rules.edge_index.between(signal.failure_class, STRAGGLER):
             liveness.record_slowdown(signal.cluster, correlator.jobs_of(signal), signal.event_time_ns)
-        self._on_signal(signal)
+        self._on_signal(signal, found_ns)
         if signal.failure_class in ENDS and end_of(signal) is JobEnd.FAILED:
             self._state.unnamed.record_stop(signal.cluster, signal.job, signal.event_time_ns)
 
@@ -455,13 +456,13 @@ class Engine:
         self._mark_changed(self._state.lifecycle.clear(signal, spec.clears, self._attempt_of))
         self._detect(signal)
 
-    def _on_signal(self, signal: Signal) -> None:
+    def _on_signal(self, signal: Signal, found_ns: int = 0) -> None:
         correlator = self._state.lifecycle.correlator
         if signal.job and is_a_stop(signal) and not correlator.has_class(signal):
             self._place_broken_node(signal)
         elif not signal.job and breaks_a_node(signal) and not correlator.jobs_of(signal):
             self._place_in_stopped_job(signal)
-        self._correlate(signal)
+        self._correlate(signal, found_ns)
         self._detect(signal)
 
     def _detect(self, signal: Signal) -> None:
@@ -517,11 +518,10 @@ class Engine:
         if (job := next(jobs, "")) and all(other == job for other in jobs):
             self._on_placement(broken.cluster, broken.node, job, broken.onset_ns)
 
-    def _correlate(self, signal: Signal) -> None:
+    def _correlate(self, signal: Signal, found_ns: int = 0) -> None:
         self._state.counts.signals += 1
         reports_within = self._state.liveness.reports_within_ns
-        lifecycle, watermark_ns = self._state.lifecycle, self._state.watermark_ns
-        self._mark_changed(lifecycle.on_signal(signal, self._relations, reports_within, watermark_ns))
+        self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, reports_within, found_ns))
         joined = self._state.lifecycle.correlator.joined
         if unnamed := [of for of in joined if of.signal.failure_class == UNNAMED]:
             self._record_unusual(unnamed[0].incident_id, {of.signal.fields.get(TEMPLATE_FIELD, "") for of in unnamed})

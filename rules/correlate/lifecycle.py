@@ -67,18 +67,18 @@ class Lifecycle(msgspec.Struct):
     timers: list[tuple[int, str]] = []
 
     def on_signal(
-        self, signal: Signal, relations: Relations, reports_within: ReportsWithin, watermark_ns: int = 0
+        self, signal: Signal, relations: Relations, reports_within: ReportsWithin, found_ns: int = 0
     ) -> list[IncidentState]:
         """Add a signal to its incident; return the incidents that changed.
 
-        What comes later than the watermark allows may be of a clock that is wrong, so it counts as just found. If its
-        jobs have trained on since, it is as old as it says.
+        `found_ns` is when a late signal was found, else 0. Its clock may be wrong, so what it opens is quiet only
+        an hour after that, unless its jobs have trained on since.
         """
         changed = self.correlator.on_signal(signal, relations)
         for incident in changed:
             if incident.status == "open":
-                if watermark_ns > incident.last_seen_ns and not is_survived(signal, incident.trained.values()):
-                    incident.found_ns = watermark_ns
+                if found_ns > incident.last_seen_ns and not is_survived(signal, incident.trained.values()):
+                    incident.found_ns = found_ns
                 if not incident.has_timer:
                     self._set_timer(incident, reports_within)
         return changed
