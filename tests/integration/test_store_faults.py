@@ -145,12 +145,13 @@ def test_a_killed_migration_is_finished_by_the_next_run(tmp_path: Path, after: i
 def test_a_migration_of_a_filled_store_loses_nothing(guarded: DevClickHouse) -> None:
     """A store with rows of the first two migrations gets the others."""
     client = connect(as_user(guarded, ADMIN, "grown"))
-    for migration in read_migrations()[:2]:
+    early, later = read_migrations()[:2], read_migrations()[2:]
+    for migration in early:
         for statement in migration.statements:
             client.command(statement.sql)
         client.command(f"INSERT INTO schema_migrations (version, name) SELECT {migration.version}, '{migration.name}'")
     client.command("INSERT INTO incidents (incident_id, revision, title) SELECT 'old', 3, 'old title'")
-    assert [migration.version for migration in plan(client)] == [3, 4, 5, 6, 7, 8]
+    assert [migration.version for migration in plan(client)] == [migration.version for migration in later]
     migrate(client)
     ClickHouseSink(client).write(incidents=[an_incident("new")])
     found = client.query("SELECT incident_id, title, words != '' FROM incidents FINAL ORDER BY incident_id")
