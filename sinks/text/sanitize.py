@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import msgspec
+
 _SPACES = {"\t", "\u00a0", "\u1680", "\u202f", "\u205f", "\u3000", *map(chr, range(0x2000, 0x200B))}
 
 
@@ -14,6 +18,14 @@ def sanitize(text: str, *, multiline: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(_shown(character, multiline) for character in text)
+
+
+def sanitized_json(value: object) -> str:
+    """The value as a line of JSON, with the same characters escaped as JSON does, so that it still means the same."""
+    text = msgspec.json.encode(value).decode()
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)
 
 
 def _shown(character: str, multiline: bool) -> str:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterator
 
 import click
-import msgspec
 
 from epicenter.rules.errors import ConfigError
 from epicenter.sinks.text.humanize import count
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.checks.collect import kafka_findings
 from epicenter.stream.checks.finding import Finding, refused
 from epicenter.stream.checks.machine import machine_findings, rules_of
@@ -55,7 +55,7 @@ def show(findings: Iterator[Finding], as_json: bool) -> bool:
         (status for status in ("problem", "warning") if any(finding.status == status for finding in found)), "ok"
     )
     if as_json:
-        click.echo(msgspec.json.encode({"status": worst, "findings": found}))
+        click.echo(sanitized_json({"status": worst, "findings": found}))
     else:
         by_status = [sum(finding.status == status for finding in found) for status in ("problem", "warning")]
         print_message(f"{count(by_status[0], 'problem')}, {count(by_status[1], 'warning')}")

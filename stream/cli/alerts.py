@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from epicenter.rules.errors import ConfigError, InputError
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.cli.groups import SuggestingGroup
 from epicenter.stream.cli.options import (
     CONFIG,
@@ -40,7 +41,6 @@ def check_command(file: Path, as_json: bool) -> None:
 
     Example: epicenter alerts check alerts.yaml
     """
-    import orjson
 
     from epicenter.stream.alerts.file import in_short, numbers, read_alerts
 
@@ -49,10 +49,10 @@ def check_command(file: Path, as_json: bool) -> None:
     try:
         alerts = read_alerts(file)
     except ConfigError as error:
-        click.echo(orjson.dumps({"file": str(file), "problems": error.problems}) if as_json else error)
+        click.echo(sanitized_json({"file": str(file), "problems": error.problems}) if as_json else error)
         sys.exit(EXIT_PROBLEMS)
     document = {"file": str(file), **numbers(alerts), "problems": []}
-    click.echo(orjson.dumps(document) if as_json else f"{file}: ok: {in_short(alerts)}")
+    click.echo(sanitized_json(document) if as_json else f"{file}: ok: {in_short(alerts)}")
 
 
 @alerts.command("route")

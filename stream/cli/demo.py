@@ -16,7 +16,6 @@ from time import sleep, time_ns
 from typing import Final
 
 import click
-import msgspec
 from msgspec.structs import replace
 from pydantic import SecretStr
 
@@ -37,6 +36,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S, iso_ns
 from epicenter.rules.packs.load import load
 from epicenter.sinks.text.humanize import count, where
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.cli.one_machine import Announcer, hostname, print_incident
 from epicenter.stream.local.runner import LocalRunner
@@ -60,7 +60,7 @@ def write_simulation(folder: Path, scenario: Scenario, speed: float | None, as_j
         raise ConfigError([f"{folder}: not empty: name a new or an empty folder"])
     truth = write_paced(scenario, folder, speed, sleep) if speed else write_all(scenario, folder)
     if as_json:
-        click.echo(msgspec.json.encode(truth))
+        click.echo(sanitized_json(truth))
         return
     faults = "; ".join(f"{fault.fault} {_where(fault)}" for fault in truth.faults) or "no fault"
     print_message(

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from epicenter.rules.errors import ConfigError, InputError
+from epicenter.sinks.text.sanitize import sanitize, sanitized_json
 from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, PATH, STORE, settings_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def logs(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="REF") from error
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(sanitized_json(found))
     else:
         _print(found)
 
@@ -194,7 +195,6 @@ def _incident_in(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(found: Found) -> None:
-    from epicenter.sinks.text.sanitize import sanitize
     from epicenter.stream.process.logs import print_message
 
     print_message(f"from: {found.found_in}" + (f" ({sanitize(found.note)})" if found.note else ""))

@@ -7,13 +7,13 @@ from contextlib import closing
 from textwrap import indent, wrap
 
 import click
-import orjson
 
 from epicenter.sinks.clickhouse.client import connect, exists
 from epicenter.sinks.clickhouse.dsn import parse_dsn
 from epicenter.sinks.clickhouse.logs import RawTopic, create_log_tables, log_statements
 from epicenter.sinks.clickhouse.migrate import Migration, Statement, migrate, plan, read_migrations
 from epicenter.sinks.clickhouse.roles import create_roles, role_statements
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.settings import Settings
 
 WIDTH = 110
@@ -33,7 +33,7 @@ def migrate_store(
         parts.append(("roles", role_statements(store.database)))
     for name, statements in parts:
         if as_json:
-            click.echo(orjson.dumps({"name": name, "is_done": not only_plan, "statements": _documents(statements)}))
+            click.echo(sanitized_json({"name": name, "is_done": not only_plan, "statements": _documents(statements)}))
         else:
             click.echo("\n".join([name, *([_shown(statements, with_sql)] if only_plan else [])]))
     what = f"{len(pending)} migrations {'to do' if only_plan else 'done'}"

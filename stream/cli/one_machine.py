@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
-import msgspec
-import orjson
 
 from epicenter.ingest.collect.source import Sources, read_to_the_end
 from epicenter.ingest.provenance.stated import Stated
@@ -24,6 +22,7 @@ from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.known_times import with_known_times
 from epicenter.sinks.text.humanize import count
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.cli.text.incident import incident_line, incident_report
 from epicenter.stream.cli.text.layout import print_hanging
 from epicenter.stream.cli.text.summary import incident_summary
@@ -221,7 +220,7 @@ def more_of(incident: Incident) -> str:
 def print_document(document: Document, as_json: bool, show: Callable[[Document], None]) -> None:
     """Print a document as a line of JSON, or for people."""
     if as_json:
-        click.echo(orjson.dumps(document, default=msgspec.to_builtins))
+        click.echo(sanitized_json(document))
     else:
         show(document)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import orjson
 import yaml
 
 from epicenter.rules.documents.mistakes import instead
@@ -16,6 +15,7 @@ from epicenter.rules.match.reference import ReferenceScanner
 from epicenter.rules.packs.load import CATALOG, load
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.cli.options import warn
 from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
 from epicenter.stream.rule_tools.lint import problems
@@ -37,9 +37,8 @@ def list_rules(packs: Packs, as_json: bool) -> None:
             "role": spec.role,
             "title": spec.title,
         }
-        click.echo(
-            orjson.dumps(row) if as_json else f"{spec.id:<32} {spec.failure_class:<24} {spec.severity:<9} {spec.title}"
-        )
+        line = f"{spec.id:<32} {spec.failure_class:<24} {spec.severity:<9} {spec.title}"
+        click.echo(sanitized_json(row) if as_json else line)
 
 
 def show_rules(packs: Packs, name: str, as_json: bool) -> None:
@@ -51,7 +50,7 @@ def show_rules(packs: Packs, name: str, as_json: bool) -> None:
         raise InputError(f"{name}: no such rule or class: {instead(name, known, '`epicenter rules list`')}")
     if as_json:
         for fields in shown:
-            click.echo(orjson.dumps(fields))
+            click.echo(sanitized_json(fields))
     else:
         click.echo(yaml.safe_dump_all(shown, sort_keys=False, allow_unicode=True, width=120), nl=False)
 
@@ -74,12 +73,12 @@ def lint_rules(packs: Packs, as_json: bool) -> bool:
     try:
         rules = load(packs)
     except ConfigError as error:
-        click.echo(orjson.dumps({"problems": error.problems}) if as_json else str(error))
+        click.echo(sanitized_json({"problems": error.problems}) if as_json else str(error))
         return True
     found = problems(rules)
     if as_json:
         numbers = {"rules": len(rules.rules), "with_table_rows": len(rules.all_rules), "edges": len(rules.edges)}
-        click.echo(orjson.dumps({**numbers, "problems": found}))
+        click.echo(sanitized_json({**numbers, "problems": found}))
         return bool(found)
     for problem in found:
         click.echo(problem)
@@ -106,7 +105,7 @@ def test_rules(
     failures = [failure for tested in found for failure in tested.failures]
     if as_json:
         numbers = {name: number for tested in found for name, number in tested.numbers.items()}
-        click.echo(orjson.dumps({**numbers, "failures": failures}))
+        click.echo(sanitized_json({**numbers, "failures": failures}))
         return bool(failures)
     for tested in found:
         for failure in tested.failures:

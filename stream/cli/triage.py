@@ -6,14 +6,13 @@ from pathlib import Path
 from time import time_ns
 
 import click
-import msgspec
-import orjson
 
 from epicenter.ingest.parse.times import time_from_field
 from epicenter.ingest.provenance.stated import Stated
 from epicenter.rules.packs.load import load
 from epicenter.rules.triage.document import Triage
 from epicenter.rules.triage.report import Circumstances
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.cli.text.layout import Line, print_hanging
 from epicenter.stream.cli.text.terminal import console, watched
 from epicenter.stream.cli.text.triage import table, ticket
@@ -45,7 +44,7 @@ def triage_paths(
         reports = reports_at(path, outputs, reader, circumstances, unread)
         if as_json:
             for report in reports:
-                click.echo(orjson.dumps(msgspec.to_builtins(report)))
+                click.echo(sanitized_json(report))
         else:
             _show(list(reports), is_full)
     for message in unread:

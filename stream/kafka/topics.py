@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import click
-import orjson
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from epicenter.rules.errors import ConfigError, TransientError
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.kafka.preflight import reach
 from epicenter.stream.kafka.security import client_arguments
 from epicenter.stream.settings import Settings
@@ -113,7 +113,7 @@ def make_topics(settings: Settings, as_json: bool = False) -> None:
         ConfigError: it refuses a topic.
     """
     for name, outcome in asyncio.run(_make(settings)).items():
-        click.echo(orjson.dumps({"topic": name, "outcome": outcome}) if as_json else f"{name}: {outcome}")
+        click.echo(sanitized_json({"topic": name, "outcome": outcome}) if as_json else f"{name}: {outcome}")
 
 
 async def missing_topics(settings: Settings) -> list[str]:

@@ -31,8 +31,8 @@ def formatter(log_format: LogFormat) -> logging.Formatter:
     `format` raises `structlog.DropEvent` for a line that was logged within the last minute.
     """
     traceback = structlog.processors.format_exc_info
-    chain: list[Processor] = [RepeatLimiter(), add_origin, traceback, Sanitizer(), RENDERERS[log_format]]
-    return structlog.stdlib.ProcessorFormatter(processors=chain)
+    steps: list[Processor] = [RepeatLimiter(), add_origin, name_bad_request, traceback, Sanitizer()]
+    return structlog.stdlib.ProcessorFormatter(processors=[*steps, RENDERERS[log_format]])
 
 
 class RepeatLimiter:
@@ -60,6 +60,9 @@ class RepeatLimiter:
         return {**line, "repeated": repeated} if repeated else line
 
 
+HTTP_MISTAKES: Final = "aiohttp.http_exceptions"
+"""The module of what aiohttp finds wrong with a request; most commands never load it."""
+
 NOT_TEXT: Final = {"_record", "_from_structlog", "exc_info", "stack_info"}
 
 
@@ -71,6 +74,15 @@ def add_origin(logger: Any, method: str, line: EventDict) -> EventDict:
         line = {"message": line.pop("event"), **line}
     line.pop("stack_info", None)
     return {"time": time, "level": record.levelname.lower(), "logger": record.name, **line}
+
+
+def name_bad_request(logger: Any, method: str, line: EventDict) -> EventDict:
+    """A malformed HTTP request is its sender's mistake: a warning with its reason, and no traceback."""
+    error = line["exc_info"][1] if isinstance(line.get("exc_info"), tuple) else None
+    if type(error).__module__ != HTTP_MISTAKES:
+        return line
+    del line["exc_info"]
+    return {**line, "level": "warning", "message": f"{line['message']}: {str(error).strip()}"}
 
 
 class Sanitizer:

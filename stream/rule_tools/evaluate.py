@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import click
 import msgspec
-import orjson
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.provenance.first_lines import head_time_ns
@@ -27,6 +26,7 @@ from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.sections import NODES
 from epicenter.rules.triage.story import Story
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.scan.prefilter import scanner_of
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
@@ -121,7 +121,7 @@ def evaluate_files(settings: Settings, paths: list[str], as_json: bool) -> bool:
         classes, primary = judged(case, rules, patterns)
         scores.setdefault(case.layer, Score()).add(case, classes, primary)
     if as_json:
-        click.echo(orjson.dumps({layer: score.summary() for layer, score in sorted(scores.items())}))
+        click.echo(sanitized_json({layer: score.summary() for layer, score in sorted(scores.items())}))
     else:
         for layer, score in sorted(scores.items()):
             _show(layer, score)

@@ -8,8 +8,6 @@ from time import time_ns
 from typing import Any, Final
 
 import click
-import msgspec
-import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
@@ -18,7 +16,7 @@ from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Position
 from epicenter.rules.redact.redactor import MARK_BEGINS
 from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter, Replay, StoredDeadLetters, dead_letter_of
-from epicenter.sinks.text.sanitize import sanitize
+from epicenter.sinks.text.sanitize import sanitize, sanitized_json
 from epicenter.stream.kafka.preflight import reach
 from epicenter.stream.kafka.security import client_arguments
 from epicenter.stream.kafka.topics import MAX_RAW_BYTES, TopicNames
@@ -67,7 +65,7 @@ async def _replay(settings: Settings, dead_letters: StoredDeadLetters, ids: Sequ
                 if replays:
                     dead_letters.record(replays)
             for replay in replays:
-                click.echo(orjson.dumps(msgspec.to_builtins(replay)) if as_json else replay_line(replay))
+                click.echo(sanitized_json(replay) if as_json else replay_line(replay))
             sent += len(replays)
     click.echo(f"{sent} replayed" + (f", {refused} refused" if refused else ""), err=True)
     return refused > 0

@@ -8,12 +8,11 @@ from urllib.parse import urlencode
 
 import click
 import msgspec
-import orjson
 from rich.markup import escape
 
 from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter as DeadLetterFilter
 from epicenter.sinks.clickhouse.dead_letters import StoredDeadLetters, dead_letter_of
-from epicenter.sinks.text.sanitize import sanitize
+from epicenter.sinks.text.sanitize import sanitize, sanitized_json
 from epicenter.stream.cli.text.terminal import console, safe
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.dead_letters import find
@@ -80,6 +79,6 @@ def _shown(value: bytes) -> str:
 
 def _print(document: dict[str, Any], as_json: bool, shown: str) -> None:
     if as_json:
-        click.echo(orjson.dumps(document))
+        click.echo(sanitized_json(document))
     else:
         console().print(shown)

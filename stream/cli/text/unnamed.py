@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import orjson
 
 from epicenter.ingest.parse.prefix import peel
 from epicenter.rules.model.job_names import job_in_words
 from epicenter.sinks.text.humanize import count, date_and_clock
+from epicenter.sinks.text.sanitize import sanitized_json
 from epicenter.stream.cli.text.layout import Line, print_hanging
 from epicenter.stream.cli.text.terminal import console, safe
 from epicenter.stream.process.logs import print_message
@@ -22,7 +22,7 @@ def print_unnamed(settings: Settings, since_ns: int, limit: int, as_json: bool) 
     messages = query(settings, "unnamed", since_ns=since_ns, limit=limit)
     for message in messages:
         if as_json:
-            click.echo(orjson.dumps(message))
+            click.echo(sanitized_json(message))
         else:
             print_hanging(console(), [_line(message)])
     if not messages:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.sinks.text.sanitize import sanitize
+from epicenter.sinks.text.sanitize import sanitize, sanitized_json
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,15 @@ def test_sanitizing_twice_changes_nothing(text: str) -> None:
 @given(st.text(st.characters(blacklist_categories=("C", "Z")) | st.just(" ")))
 def test_printable_text_is_unchanged(text: str) -> None:
     assert sanitize(text) == text
+
+
+def test_json_moves_no_cursor_and_means_the_same() -> None:
+    line = sanitized_json({"node": "n\x9b2J\u202e\x7f🙂\U000e0041"})
+    assert line == r'{"node":"n\u009b2J\u202e\u007f🙂\udb40\udc41"}'
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_in_json_is_printable_and_means_the_same(text: str) -> None:
+    line = sanitized_json([text])
+    assert line.isprintable()
+    assert json.loads(line) == [text]

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp.http_exceptions import BadHttpMessage
 
 from epicenter.sinks.log import get_logger
 from epicenter.stream.cli.main import main
@@ -145,6 +146,16 @@ def test_lines_of_other_libraries_pass_but_for_two(lines: Any) -> None:
     for name in ("mode.worker", "faust.app", "aiohttp.server", "aiokafka.conn"):
         logging.getLogger(name).error("oh")
     assert [line["logger"] for line in lines("json")] == ["mode.worker", "faust.app", "aiohttp.server"]
+
+
+def test_a_malformed_request_is_a_warning_without_a_traceback(lines: Any) -> None:
+    set_up_logs("json")
+    error = BadHttpMessage("Transfer-Encoding can't be present with Content-Length")
+    logging.getLogger("aiohttp.server").error("Error handling request from %s", "127.0.0.1", exc_info=error)
+    (line,) = lines("json")
+    assert (line["level"], "exception" in line) == ("warning", False)
+    assert line["message"].startswith("Error handling request from 127.0.0.1: 400, message:")
+    assert "can't be present" in line["message"]
 
 
 def test_fault_is_logged_with_kind_topic_partition_and_offset(lines: Any) -> None:
