@@ -160,7 +160,7 @@ def test_json_is_all_that_standard_output_has(words: str, found: set[str], tmp_p
     names["pack"].write_text(A_PACK)
     names["broken"].write_text("broken: yes\n")
     names["alerts"].write_text("route: {targets: [x]}\ntargets: {x: {type: webhook, url: 'http://127.0.0.1:9'}}\n")
-    names["stories"] = Path(__file__).parents[3] / "scenarios/stories"
+    names["stories"] = Path(__file__).parents[3] / "scenarios/stories/missing_input.yaml"
     _, out, _ = run(*words.format(**names).split(), "--json")
     documents = [json.loads(line) for line in out.splitlines()]
     assert documents

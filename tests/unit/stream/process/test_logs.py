@@ -193,6 +193,7 @@ def test_deadline_is_shared_and_a_second_request_exits_at_once(monkeypatch: pyte
 
 def test_process_1_of_a_container_exits_on_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
     before, left = signal.getsignal(signal.SIGTERM), list[int]()
+    to_guard = signal.set_wakeup_fd(-1)  # a guard that another test started would kill the tests
     monkeypatch.setattr(os, "_exit", left.append)
     monkeypatch.setattr(os, "getpid", lambda: 1)
     try:
@@ -200,6 +201,7 @@ def test_process_1_of_a_container_exits_on_sigterm(monkeypatch: pytest.MonkeyPat
         signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.set_wakeup_fd(to_guard)
     assert left == [143]
 
 

@@ -93,14 +93,14 @@ async def test_valid_change_is_applied_and_a_mistake_is_not(process: Process, pa
 
 
 async def test_sighup_checks_the_packs_at_once(packs: Path) -> None:
-    process = Process(packs)
+    process, before = Process(packs), signal.getsignal(signal.SIGHUP)
     os.utime(packs / "mine.yaml")
     async with running(process.reloader.follow()):
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGHUP)
         assert await process.next_outcome() == "unchanged"
     assert (process.applied, process.messages) == ([], [])
-    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGHUP) == before
 
 
 async def test_trial_process_that_times_out_is_a_problem(packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
