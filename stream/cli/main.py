@@ -13,7 +13,7 @@ from epicenter.rules.errors import ConfigError, InputError, PipelineError, Trans
 from epicenter.stream.cli.groups import LazyGroup, reworded
 from epicenter.stream.cli.options import DISK_FULL, EXIT_NO_INPUT, REFUSED, of_the_machine
 from epicenter.stream.process.logs import print_message, set_up_logs
-from epicenter.stream.process.shutdown import EXIT_INTERRUPTED, exit_on_sigterm_as_pid_1
+from epicenter.stream.process.shutdown import EXIT_INTERRUPTED, SHUTDOWN, exit_on_sigterm_as_pid_1
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: Python's default thresholds cost a fifth of the time."""
@@ -80,6 +80,15 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command; turn every known error into one message and its exit code."""
+    try:
+        _run_command()
+    except SystemExit as end:
+        SHUTDOWN.leave_if_late(int(end.code or 0))
+        raise
+    SHUTDOWN.leave_if_late(0)
+
+
+def _run_command() -> None:
     exit_on_sigterm_as_pid_1()
     set_up_logs("text", lazily=True)
     try:

@@ -34,6 +34,9 @@ FLUSH_S: Final = 0.5
 GUARD_RESERVE_S: Final = 0.1
 """A process that can still exit by itself does so this much earlier than it is killed."""
 
+FOR_THE_INTERPRETER_S: Final = 3.0
+"""What Python may take to exit on a busy machine; no thread of ours, nor a handler, runs then."""
+
 TWICE_AFTER_S: Final = 0.5
 """Terminals and `timeout` send the same signal to a process and to its group: that is one request."""
 
@@ -67,6 +70,11 @@ class Shutdown:
         """Seconds that something may still take: at most `most_s`, and `reserve_s` before the deadline."""
         deadline_s = self._requested_s + self._within_s
         return most_s if deadline_s == inf else max(0.0, min(most_s, deadline_s - reserve_s - monotonic()))
+
+    def leave_if_late(self, code: int) -> None:
+        """The work is done: exit at once if Python's own way might exceed the deadline."""
+        if self.left_s(FOR_THE_INTERPRETER_S) < FOR_THE_INTERPRETER_S:
+            self._leave_with(code)
 
     def _log_giving_up(self) -> None:
         from epicenter.sinks.log import get_logger  # not at the top: every command imports this module, and few log
@@ -124,6 +132,15 @@ def _start_guard() -> subprocess.Popen[bytes]:
     return process
 
 
+def _end_guard() -> None:
+    """The process goes on without it."""
+    os.close(signal.set_wakeup_fd(-1))
+    guard = _start_guard()
+    guard.kill()
+    guard.wait()
+    _start_guard.cache_clear()
+
+
 def exit_on_sigterm_as_pid_1() -> None:
     """Until `stop_on_signals`: process 1 of a container ignores signals without a handler."""
     if os.getpid() == 1:
@@ -132,6 +149,8 @@ def exit_on_sigterm_as_pid_1() -> None:
 
 def run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
     """Run the work and return its result. A signal cancels it; its cleanup may take until the deadline.
+
+    After the work, signals do what they did before it.
 
     Raises:
         KeyboardInterrupt: a signal cancelled it.
@@ -142,7 +161,12 @@ def run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
         stop_on_signals(task.cancel, EXIT_INTERRUPTED)
         return await task
 
+    before = [(number, signal.getsignal(number)) for number in SIGNALS]
     try:
-        return asyncio.run(cancelled_on_signals())
+        result = asyncio.run(cancelled_on_signals())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    for number, handler in before:
+        signal.signal(number, handler)
+    _end_guard()
+    return result

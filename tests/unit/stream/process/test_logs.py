@@ -18,7 +18,7 @@ from epicenter.stream.cli.main import main
 from epicenter.stream.kafka.fault_log import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.logs import print_message, set_up_logs
-from epicenter.stream.process.shutdown import Shutdown, exit_on_sigterm_as_pid_1
+from epicenter.stream.process.shutdown import Shutdown, exit_on_sigterm_as_pid_1, run_until_signal
 
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 log = get_logger("stream.somewhere")
@@ -189,6 +189,36 @@ def test_deadline_is_shared_and_a_second_request_exits_at_once(monkeypatch: pyte
     assert left == [143]
     now_s += 60
     assert ending.left_s(60) == 0
+
+
+def test_what_is_left_of_the_deadline_decides_whether_python_may_exit_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s, left = 1000.0, list[int]()
+    monkeypatch.setattr("epicenter.stream.process.shutdown.monotonic", lambda: now_s)
+    ending = Shutdown(leave=left.append, within_s=9.0)
+    ending.leave_if_late(0)
+    ending.request()
+    ending.leave_if_late(0)
+    assert not left
+    now_s += 6.5
+    ending.leave_if_late(0)
+    assert left == [0]
+
+
+def test_after_the_work_signals_do_what_they_did_before_and_no_guard_is_left() -> None:
+    async def work() -> int:
+        to_guard = signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(to_guard)
+        return to_guard
+
+    before = signal.getsignal(signal.SIGTERM)
+    to_guard = run_until_signal(work())
+    assert to_guard != -1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(to_guard)
+    assert signal.set_wakeup_fd(-1) == -1
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_process_1_of_a_container_exits_on_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
