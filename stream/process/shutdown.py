@@ -133,7 +133,7 @@ def _start_guard() -> subprocess.Popen[bytes]:
 
 
 def _end_guard() -> None:
-    """The process goes on without it."""
+    """The process continues without it."""
     os.close(signal.set_wakeup_fd(-1))
     guard = _start_guard()
     guard.kill()
