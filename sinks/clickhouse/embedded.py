@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryFile
 from typing import Any, Final
 
@@ -17,11 +18,14 @@ from clickhouse_connect.driver import exceptions as library
 
 from epicenter.rules.errors import ConfigError, TransientError
 from epicenter.sinks.clickhouse.dsn import StoreTarget
-from epicenter.sinks.clickhouse.errors import StoreDamagedError, StoreInUseError
+from epicenter.sinks.clickhouse.errors import FULL, SENTENCES, StoreDamagedError, StoreFullError, StoreInUseError
 from epicenter.sinks.log import get_logger
 from epicenter.sinks.private_files import private_folder
 
 log: Final = get_logger(__name__)
+
+NEEDED_BYTES: Final = 16 << 20
+"""A store that is made with less room ends half-made, and can never be read again."""
 
 _LOADING: Final = re.compile(r"Load job 'load table \w+\.(?P<table>\w+)' failed|\(in file [^)]*?/(?P<file>\w+)\.sql\)")
 """The engine's message when it can't load a table, or read the definition of a table or of the database."""
@@ -34,11 +38,14 @@ def open_embedded(target: StoreTarget) -> Any:
         ConfigError: the folder can't be used, or the engine is not installed.
         StoreInUseError: another process has it open.
         StoreDamagedError: the engine can't read its files.
+        StoreFullError: the disk has no room for a new store.
         TransientError: it can't be opened for another reason.
     """
     if target.folder is not None:
         _prepare_folder(target.folder)
         _refuse_if_in_use(target.folder)
+        if not (target.folder / "metadata").exists() and disk_usage(target.folder).free < NEEDED_BYTES:
+            raise StoreFullError(f"{target.address}: {SENTENCES[FULL]}")
     try:
         with _engine_output() as output:
             return clickhouse_connect.get_client(**target.arguments, settings={"async_insert": 0})

@@ -174,6 +174,16 @@ def refusal(client: Client, piece: dict[str, Any]) -> str:
     return ""
 
 
+def test_a_store_that_was_begun_on_a_full_disk_is_made_once_there_is_room(disk: SmallDisk) -> None:
+    make = ("migrate", "--store", f"chdb://{disk.folder}/store")
+    disk.fill()
+    refused = epicenter(*make)
+    assert refused.returncode == 69
+    assert refused.stderr == f"epicenter: chdb://{disk.folder}/store: the disk of the store is full: free some space\n"
+    disk.free()
+    assert epicenter(*make).returncode == 0
+
+
 def test_nothing_is_lost_while_the_disk_is_full(disk: SmallDisk) -> None:
     with dev_clickhouse(disk.folder) as server:
         client = connect(server.dsn)
