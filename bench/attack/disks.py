@@ -40,7 +40,7 @@ def fills_while_it_runs(arena: Arena) -> None:
                   run.end_of_output)  # fmt: skip
             until(lambda: _has_disk_message(receiver), 60, "a message about the full disk",
                   lambda: f"{receiver.titles} {run.end_of_output()}")  # fmt: skip
-            until(lambda: run.get("/healthz"), 20, "the page answers")
+            until(lambda: run.text("/"), 20, "the page answers")
             must(run.incidents(), "the list of incidents is empty while the disk is full")
             run.must_be_calm()
             disk.free()
@@ -80,11 +80,11 @@ def grows_until_full(arena: Arena) -> None:
     with Receiver().listening() as receiver, _run_on_small_disk(arena, receiver, 4 << 20) as (run, _):
         append(log, off_bus(arena.node()))
         with run.running():
-            for _ in range(5):
+            for _ in range(20):
                 append(log, "".join(off_bus(arena.node()) for _ in range(100)))
             append(log, off_bus(last))
             until(lambda: last in str(receiver.requests), 150, "the page of the newest failure", run.end_of_output)
-            until(lambda: run.get("/healthz"), 20, "the page answers")
+            until(lambda: run.text("/"), 20, "the page answers")
             run.must_be_calm()
         free = shutil.disk_usage(run.data).free
         must(free < 2 << 20, f"the disk did not fill up: {free} bytes are free")

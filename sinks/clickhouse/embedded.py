@@ -24,7 +24,7 @@ from epicenter.sinks.private_files import private_folder
 
 log: Final = get_logger(__name__)
 
-NEEDED_BYTES: Final = 16 << 20
+NEEDED_BYTES: Final = 2 << 20
 """A store that is made with less room ends half-made, and can never be read again."""
 
 _LOADING: Final = re.compile(r"Load job 'load table \w+\.(?P<table>\w+)' failed|\(in file [^)]*?/(?P<file>\w+)\.sql\)")
