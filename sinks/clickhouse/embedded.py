@@ -18,7 +18,7 @@ from clickhouse_connect.driver import exceptions as library
 
 from epicenter.rules.errors import ConfigError, TransientError
 from epicenter.sinks.clickhouse.dsn import StoreTarget
-from epicenter.sinks.clickhouse.errors import FULL, SENTENCES, StoreDamagedError, StoreFullError, StoreInUseError
+from epicenter.sinks.clickhouse.errors import StoreDamagedError, StoreFullError, StoreInUseError
 from epicenter.sinks.log import get_logger
 from epicenter.sinks.private_files import private_folder
 
@@ -45,7 +45,7 @@ def open_embedded(target: StoreTarget) -> Any:
         _prepare_folder(target.folder)
         _refuse_if_in_use(target.folder)
         if not (target.folder / "metadata").exists() and disk_usage(target.folder).free < NEEDED_BYTES:
-            raise StoreFullError(f"{target.address}: {SENTENCES[FULL]}")
+            raise StoreFullError(target.address)
     try:
         with _engine_output() as output:
             return clickhouse_connect.get_client(**target.arguments, settings={"async_insert": 0})

@@ -113,7 +113,7 @@ CONFIG_CODES: Final = {
 }
 """Someone must change a setting or run the migrations; dead-lettering every batch would hide that."""
 
-FULL: Final = 243
+_FULL: Final = 243
 _NO_SPACE: Final = re.compile("No space left on device|Disk quota exceeded")
 _FILE_CODES: Final = {75: "CANNOT_WRITE_TO_FILE_DESCRIPTOR", 76: "CANNOT_OPEN_FILE", 204: "CANNOT_FSYNC", 1001: "STD"}
 """The embedded engine also reports a full disk with these codes; their messages quote no log lines."""
@@ -146,7 +146,10 @@ class StoreInUseError(TransientError):
 
 
 class StoreFullError(TransientError):
-    """The disk of the store is full."""
+    """The disk of the store at this address is full."""
+
+    def __init__(self, address: str):
+        super().__init__(f"{address}: {SENTENCES[_FULL]}")
 
 
 class StoreDamagedError(TransientError):
@@ -177,7 +180,7 @@ def translate(error: BaseException, address: str) -> PipelineError:
         return tls_error(found, address)
     code = getattr(error, "code", None)
     if _is_disk_full(error, code):
-        return StoreFullError(f"{address}: {SENTENCES[FULL]}")
+        return StoreFullError(address)
     message = f"{address}: {_in_our_words(str(error) or type(error).__name__, code)}"
     if code in CONFIG_CODES:
         return ConfigError([f"{message} [{CONFIG_CODES[code]}]"])
@@ -190,7 +193,7 @@ def translate(error: BaseException, address: str) -> PipelineError:
 
 
 def _is_disk_full(error: BaseException, code: object) -> bool:
-    if code == FULL:
+    if code == _FULL:
         return True
     if code in _FILE_CODES:
         return bool(_NO_SPACE.search(str(error)))

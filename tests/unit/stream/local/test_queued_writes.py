@@ -17,6 +17,8 @@ from epicenter.stream.local.write_queue import MAX_ROWS_A_WRITE
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.store.thread import Store
 
+FULL = "chdb:store: the disk of the store is full: free some space"
+
 
 class FakeStore:
     """Holds rows by table; raises `fault` while there is one."""
@@ -41,7 +43,7 @@ def store() -> Iterator[FakeStore]:
     """A store that is full; retries of the test don't pause."""
     with stamina.set_testing(True, attempts=1_000_000):
         store = FakeStore()
-        store.fault = StoreFullError("the disk is full")
+        store.fault = StoreFullError("chdb:store")
         yield store
 
 
@@ -65,7 +67,7 @@ async def test_rows_that_waited_are_stored_in_order_before_later_ones(store: Fak
     await writes.write(matches=["m1"], incidents=["i1"])
     await writes.write(matches=["m2"])
     assert (writes.is_behind, writes.is_disk_full) == (True, True)
-    assert writes.problem == "the disk is full; waiting in memory: 1 incidents, 2 matches"
+    assert writes.problem == f"{FULL}; waiting in memory: 1 incidents, 2 matches"
     assert value(metrics, "epicenter_waiting_rows") == 3
     store.fault = None
     await caught_up(writes)
@@ -88,7 +90,7 @@ async def test_what_finds_no_room_in_memory_is_counted_and_leaves_a_gap(store: F
     await caught_up(writes)
     (gap,) = store.rows.pop("gaps")
     assert store.rows == {"incidents": ["i1"], "matches": kept}
-    assert (gap.kind, gap.records, gap.text) == ("rows-not-stored", 16, "16 matches not stored: the disk is full")
+    assert (gap.kind, gap.records, gap.text) == ("rows-not-stored", 16, f"16 matches not stored: {FULL}")
     assert value(metrics, "epicenter_given_up_rows_total") == 16
     assert writes.given_up == Counter()
 
@@ -105,7 +107,7 @@ async def test_a_long_queue_is_written_in_pieces(store: FakeStore) -> None:
 async def test_the_end_reports_what_is_not_stored(store: FakeStore) -> None:
     writes, _ = writes_to(store)
     await writes.write(matches=["m1"], incidents=["i1", "i2"])
-    with pytest.raises(TransientError, match="the disk is full; not stored: 2 incidents, 1 matches; the next run"):
+    with pytest.raises(TransientError, match=f"{FULL}; not stored: 2 incidents, 1 matches; the next run"):
         await writes.finish()
 
 
